@@ -3,6 +3,7 @@
     python -m benchmarks --quick      a taste, under two minutes
     python -m benchmarks              every claim, under half an hour
     python -m benchmarks --only w2    one family
+    python -m benchmarks.cores        long histories on 1, 2, 4 and 8 threads, half an hour or more
 
 `workloads` are the problems, `peers` the programs that solve them, `cases` the claims: who runs what, for how long, and
 which bar ours has to pass. `duel` lets the contestants of one case run in turn inside one worker process with a fixed

@@ -20,7 +20,7 @@ from kernelbandits.experiments.progress import task_progress
 
 __all__ = ["main"]
 
-USUAL_PLACE: Final = Path(__file__).with_name("results.md")
+USUAL_PLACE: Final = Path(__file__).parents[1] / "docs" / "benchmarks" / "results.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,84 +12,71 @@ import numpy as np
 
 from benchmarks.cases import OURS_NAME
 from benchmarks.results import CaseReport, Outcome, Report
+from kernelbandits.experiments.plotting.curves import ROW_HEIGHT, Panel, panel_grid
+from kernelbandits.experiments.plotting.style import VARIANTS, LegendEntry, Theme, set_log_ticks, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["draw"]
 
-COLORS: Final = {OURS_NAME: "#0072B2", "Algorithm 1": "#D55E00", "scikit-learn": "#009E73", "BoTorch": "#CC79A7"}
-"""Told apart also without seeing red and green."""
+COLORS: Final = {OURS_NAME: "blue", "Algorithm 1": "red", "scikit-learn": "green", "BoTorch": "purple"}
 
 COMPARED_AT: Final = 300
 """The round at which sizes are compared: the last checkpoint that every exact method reaches."""
 
+SECONDS: Final = "Seconds per round"
+
 
 def draw(report: Report, into: Path) -> list[Path]:
-    """Write the figures beside the table; none where matplotlib is not installed."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
+    """Write the figures beside the table, in every variant; none where matplotlib is not installed."""
+    if find_spec("matplotlib") is None:
         return []
-    mpl.use("Agg")
     curves = [case for case in report.cases if any(len(outcome.rounds) > 1 for outcome in case.outcomes)]
     curves = [case for case in curves if not case.name.startswith("w3")]  # their rounds do not get slower
-    drawn = []
-    if curves:
-        drawn.append(_against_rounds(curves, into.with_name(f"{into.stem}-rounds.png")))
     sized = [case for case in curves if case.name.startswith(("w1-b", "w2"))]
+    shown = {"rounds": _rounds_panels(curves)} if curves else {}
     if len({case.n_actions for case in sized}) > 1:
-        drawn.append(_against_actions(sized, into.with_name(f"{into.stem}-actions.png")))
-    return drawn
+        shown["actions"] = _actions_panels(sized)
+    return [path for name, panels in shown.items() for path in _written(panels, into, name, _legend(curves))]
 
 
-def _against_rounds(cases: Sequence[CaseReport], path: Path) -> Path:
-    from matplotlib import pyplot as plt
-
-    n_columns = min(4, len(cases))
-    n_rows = -(-len(cases) // n_columns)
-    figure, grid = plt.subplots(
-        n_rows, n_columns, figsize=(3.6 * n_columns, 2.9 * n_rows), squeeze=False, layout="constrained"
-    )
-    for axes, case in zip(chain.from_iterable(grid), cases, strict=False):
-        for outcome in case.outcomes:
-            if outcome.rounds:
-                axes.loglog(outcome.rounds, outcome.seconds, _style(outcome), color=COLORS.get(outcome.name))
-        axes.set_title(case.title.replace(", N", "\nN"), fontsize=8)
-        axes.grid(alpha=0.25)
-    for axes in list(chain.from_iterable(grid))[len(cases) :]:
-        axes.set_visible(False)
-    figure.supxlabel("round t")
-    figure.supylabel("seconds of one round (choose and learn)")
-    _legend(figure, cases)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
+def _written(panels: Sequence[Panel], into: Path, name: str, legend: Sequence[LegendEntry]) -> Iterator[Path]:
+    for variant, theme in VARIANTS.items():
+        figure = panel_grid(
+            panels, n_columns=min(3, len(panels)), height=ROW_HEIGHT, caption="", theme=theme, legend=legend
+        )
+        path = into.with_name(f"{into.stem}-{name}-{variant}.svg")
+        path.write_text(svg(figure), encoding="utf-8")
+        yield path
 
 
-def _against_actions(cases: Sequence[CaseReport], path: Path) -> Path:
-    from matplotlib import pyplot as plt
-
-    families = {"w1": "fixed set (W1, B)", "w2": "fresh contexts (W2, B)"}
-    shown = [key for key in families if any(case.name.startswith(key) for case in cases)]
-    figure, panels = plt.subplots(
-        1, len(shown), figsize=(4.5 * len(shown), 3.8), sharey=True, squeeze=False, layout="constrained"
-    )
-    for axes, key in zip(panels[0], shown, strict=True):
-        _sizes(axes, [case for case in cases if case.name.startswith(key)])
-        axes.set_title(families[key], fontsize=10)
-        axes.grid(alpha=0.25)
-        axes.set_xlabel("actions N")
-    panels[0][0].set_ylabel(f"seconds of round {COMPARED_AT}")
-    _legend(figure, cases)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
+def _rounds_panels(cases: Sequence[CaseReport]) -> list[Panel]:
+    return [Panel(title=case.title, y_label=SECONDS, draw=partial(_draw_rounds, case)) for case in cases]
 
 
-def _sizes(axes: Axes, cases: Sequence[CaseReport]) -> None:
-    names = dict.fromkeys(outcome.name for case in cases for outcome in case.outcomes)
-    for name in names:
+def _draw_rounds(case: CaseReport, axes: Axes, theme: Theme) -> None:
+    for outcome in case.outcomes:
+        if outcome.rounds:
+            color = theme.colors[COLORS.get(outcome.name, "black")]
+            axes.loglog(outcome.rounds, outcome.seconds, _style(outcome), color=color, markersize=5)
+    _set_ticks(axes)
+
+
+def _actions_panels(cases: Sequence[CaseReport]) -> list[Panel]:
+    families = {"w1": "Fixed set (W1, B)", "w2": "Fresh contexts (W2, B)"}
+    found = {title: [case for case in cases if case.name.startswith(key)] for key, title in families.items()}
+    return [
+        Panel(
+            title=title, x_label="Actions", y_label=f"Seconds of round {COMPARED_AT}", draw=partial(_draw_sizes, group)
+        )
+        for title, group in found.items()
+        if group
+    ]
+
+
+def _draw_sizes(cases: Sequence[CaseReport], axes: Axes, theme: Theme) -> None:
+    for name in dict.fromkeys(outcome.name for case in cases for outcome in case.outcomes):
         points = {}
         for case in cases:
             outcome = case.outcome(name)
@@ -96,7 +84,14 @@ def _sizes(axes: Axes, cases: Sequence[CaseReport]) -> None:
                 points[case.n_actions] = _at(outcome, COMPARED_AT)
         if points:
             sizes = sorted(points)
-            axes.loglog(sizes, [points[size] for size in sizes], "o-", color=COLORS.get(name))
+            color = theme.colors[COLORS.get(name, "black")]
+            axes.loglog(sizes, [points[size] for size in sizes], "o-", color=color, markersize=5)
+    _set_ticks(axes)
+
+
+def _set_ticks(axes: Axes) -> None:
+    for axis in (axes.xaxis, axes.yaxis):
+        set_log_ticks(axis)
 
 
 def _at(outcome: Outcome, round_index: int) -> float:
@@ -108,9 +103,6 @@ def _style(outcome: Outcome) -> str:
     return "-" if outcome.name == OURS_NAME else "o--"
 
 
-def _legend(figure: object, cases: Sequence[CaseReport]) -> None:
-    from matplotlib.lines import Line2D
-
+def _legend(cases: Sequence[CaseReport]) -> list[LegendEntry]:
     names = dict.fromkeys(outcome.name for case in cases for outcome in case.outcomes if outcome.rounds)
-    handles = [Line2D([], [], color=COLORS.get(name), label=name) for name in names]
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)  # type: ignore[attr-defined]
+    return [LegendEntry(name, COLORS.get(name, "black")) for name in names]

@@ -13,6 +13,7 @@ __all__ = [
     "GAUSSIAN",
     "LINEAR",
     "REGIMES",
+    "ROUGH",
     "FixedSet",
     "FreshContexts",
     "KernelSpec",
@@ -54,13 +55,14 @@ REGIMES: Final = {
 class KernelSpec(NamedTuple):
     """Which similarity, in words that every contestant can translate for itself."""
 
-    family: Literal["gaussian", "linear"]
+    family: Literal["gaussian", "matern 1/2", "linear"]
     length_scale: float = 1.0
 
 
 GAUSSIAN: Final = KernelSpec("gaussian", LENGTH_SCALE)
 LINEAR: Final = KernelSpec("linear")
 NARROW: Final = KernelSpec("gaussian", 0.1)
+ROUGH: Final = KernelSpec("matern 1/2", 1.0)
 
 
 def similarity(kernel: KernelSpec, first: Matrix, second: Matrix) -> Matrix:
@@ -72,7 +74,10 @@ def similarity(kernel: KernelSpec, first: Matrix, second: Matrix) -> Matrix:
     gram -= 0.5 * np.einsum("nd,nd->n", first, first)[:, None]
     gram -= 0.5 * np.einsum("nd,nd->n", second, second)
     gram *= kernel.length_scale**-2
-    return np.exp(np.minimum(gram, 0.0, out=gram), out=gram)
+    np.minimum(gram, 0.0, out=gram)
+    if kernel.family == "matern 1/2":
+        gram = -np.sqrt(-2.0 * gram)
+    return np.exp(gram, out=gram)
 
 
 class Round(NamedTuple):
@@ -130,8 +135,8 @@ class _Function:
     spread: float = 1.0
 
     @classmethod
-    def draw(cls, kernel: KernelSpec, rng: np.random.Generator) -> _Function:
-        centers = rng.uniform(size=(N_CENTERS, N_FEATURES))
+    def draw(cls, kernel: KernelSpec, rng: np.random.Generator, n_features: int = N_FEATURES) -> _Function:
+        centers = rng.uniform(size=(N_CENTERS, n_features))
         return cls(kernel, centers, rng.standard_normal(N_CENTERS))
 
     def __call__(self, contexts: Matrix) -> Vector:
@@ -172,7 +177,7 @@ class FixedSet:
 
 @dataclass(frozen=True)
 class FreshContexts:
-    """W2 (Gaussian kernel) and W3 (linear kernel): new actions in every round, uniform in the cube [0, 1]^10.
+    """W2 (Gaussian kernel) and W3 (linear kernel): new actions in every round, uniform in a cube, [0, 1]^10.
 
     Drawn from `default_rng(seed)` in the order centers, weights, the points that set the scale, contexts by rounds.
     """
@@ -185,10 +190,10 @@ class FreshContexts:
 
     def rounds(self) -> Iterator[Round]:
         rng = np.random.default_rng(self.seed)
-        drawn = _Function.draw(self.kernel, rng)
-        function = drawn.scaled(rng.uniform(size=(N_SCALING_POINTS, N_FEATURES)))
+        drawn = _Function.draw(self.kernel, rng, self.n_features)
+        function = drawn.scaled(rng.uniform(size=(N_SCALING_POINTS, self.n_features)))
         for noise in _noise(self.seed):
-            contexts = rng.uniform(size=(self.n_actions, N_FEATURES))
+            contexts = rng.uniform(size=(self.n_actions, self.n_features))
             yield Round(contexts, _values(function, contexts), noise)
 
 

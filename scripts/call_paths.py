@@ -38,15 +38,20 @@ def main() -> None:
     kb.compile_ahead()
     print("| path | Python calls | cross-module calls | modules | packages | depth |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for name, (policy, contexts) in _cases().items():
-        for round_index in range(N_ROUNDS):
-            decision = policy.choose(contexts(round_index))
-            policy.learn(decision, float(np.sin(decision.action)))
-        decision, choose = _traced(lambda policy=policy, contexts=contexts: policy.choose(contexts(N_ROUNDS)))
-        _, learn = _traced(lambda policy=policy, decision=decision: policy.learn(decision, 0.5))
-        for method, path in (("choose", choose), ("learn", learn)):
+    for name in cases():
+        for method, path in warm_round(name).items():
             _print(f"{name}, `{method}`", path)
     _count_study()
+
+
+def warm_round(name: str) -> dict[str, CallPath]:
+    """Paths of `choose` and `learn` in a round of a warm policy."""
+    policy, contexts = cases()[name]
+    for round_index in range(N_ROUNDS):
+        decision = policy.choose(contexts(round_index))
+        policy.learn(decision, float(np.sin(decision.action)))
+    decision, choose = _traced(lambda: policy.choose(contexts(N_ROUNDS)))
+    return {"choose": choose, "learn": _traced(lambda: policy.learn(decision, 0.5))[1]}
 
 
 def _print(name: str, path: CallPath) -> None:
@@ -87,7 +92,8 @@ def _count_study() -> None:
         _print(name, path)
 
 
-def _cases() -> dict[str, tuple[Any, Callable[[int], Any]]]:
+def cases() -> dict[str, tuple[Any, Callable[[int], Any]]]:
+    """Policies with the contexts of round t, by name."""
     rng = np.random.default_rng(0)
     fresh = rng.uniform(size=(N_ROUNDS + 1, 40, 5))
     catalog = kb.Catalog(rng.uniform(size=(2_000, 5)))

@@ -32,6 +32,7 @@ ORDER: Final = (
     "testing",
     "experiments",
     "adapters",
+    "service",
     "cli",
 )
 

@@ -3,16 +3,18 @@
 python -m scripts.mutants --count 500
 
 The mutants are a seeded sample of all single changes in policies/, posterior/, selection/ and theory/. Each one is
-written into a copy of the repository. The tests of its module run first, then the golden traces, then all tests of its
-package and of policies, which use the others, and the properties. All of them have to pass without a mutant. A mutant
-is killed if a test fails, or if the tests take three times their usual CPU time. Results are appended to a file as they
-come, so that a run may be interrupted and continued. docs/mutants.md has the last results.
+written into a copy of the repository, and meets the tests that execute its line, the fastest and those of its module
+first. Which tests these are, and how long each one takes, is measured once per version of the sources, without a
+mutant; tests that fail then are left out. A mutant is killed if a test fails, or if the tests take three times their
+usual CPU time. Results are appended to results.jsonl as they come, so that a run may be interrupted and continued;
+those of several machines can be concatenated. docs/mutants.md has the last results.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import gzip
 import json
 import os
 import re
@@ -20,22 +22,33 @@ import resource
 import shutil
 import signal
 import sys
+import threading
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib import import_module
+from math import inf
 from pathlib import Path
-from typing import Final
+from time import monotonic, sleep
+from types import CodeType, FrameType
+from typing import Any, Final, NamedTuple
 
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = Path("src") / "kernelbandits"
 PACKAGES: Final = ("policies", "posterior", "selection", "theory")
-COMMON: Final = ("tests/unit/policies", "tests/unit/test_errata.py", "tests/properties")
+TESTED: Final = (
+    *("tests/properties", "tests/statistical", "tests/golden", "docs/errata.md", "docs/theory.md"),
+    *(f"tests/unit/{package}" for package in (*PACKAGES, "testing")),
+    "tests/unit/test_errata.py",
+)
+"""Tests that mutants meet, besides the doctests of the packages; the slowest first."""
+
 COPIED: Final = ("src", "tests", "docs", "scripts", "studies", "conftest.py", "pyproject.toml", "README.md")
 
 OPERATORS: Final[dict[type[ast.AST], type[ast.AST]]] = {
@@ -76,16 +89,16 @@ NAMES: Final = {
 MEMORY: Final = 8 * 2**30
 """Bytes of address space of a test run: a mutated size must not take the machine's memory."""
 
-DESELECTED: Final[list[str]] = []
-"""Tests that fail without a mutant, by the command line."""
-
 NO_TESTS: Final = int(pytest.ExitCode.NO_TESTS_COLLECTED)
-
-PATIENCE: Final = 20
-"""Seconds of time per second of CPU time after which a run of the tests is stopped."""
 
 IMPORTED: Final = ("numba", "numpy.testing", "scipy.linalg", "scipy.optimize", "scipy.sparse.linalg", "scipy.stats")
 """Modules that the tests need, imported once."""
+
+BATCHES: Final = (5.0, 40.0)
+"""Usual CPU seconds of tests after which the next batch begins: most mutants fall to the first tests."""
+
+MIRRORED: Final = 0.2
+"""Factor of the time of a test of the mutated module, by which tests are ordered."""
 
 UNTESTED: Final = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
 """Error messages, assertions for the type checker and formatted text."""
@@ -192,49 +205,70 @@ def _with(node: ast.AST, field: str, value: object) -> ast.AST:
 # -- tests -----------------------------------------------------------------------------------------------------------
 
 
-def stages(root: Path, path: str) -> list[list[str]]:
-    """Tests of a module: those that mirror it with its doctests, the golden traces, those of its package and others."""
-    package, *folders, file = Path(path).relative_to(SOURCE).parts
-    unit = root / "tests" / "unit" / package
-    stem = file.removesuffix(".py").strip("_")
-    mirrored = sorted(str(found.relative_to(root)) for found in unit.joinpath(*folders).glob(f"test_{stem}*.py"))
-    return [[*mirrored, path], ["tests/golden"], sorted({str(unit.relative_to(root)), *COMMON})]
+@dataclass(frozen=True)
+class Run:
+    """How a run of tests ended."""
+
+    status: str
+    """"survived" if all tests passed, "killed", or "timeout"."""
+
+    by: str
+    """First failure."""
+
+    seconds: float
+    """CPU time."""
 
 
-def run_tests(root: Path, tests: Sequence[str], *, cpu_seconds: int) -> tuple[str, str, float]:
-    """Whether the tests "survived", were "killed" or ran into the limit, the first failure, and the CPU time.
+class Limits(NamedTuple):
+    """What a run of tests may take, in seconds."""
+
+    cpu: int = 3_600
+    time: int = 7_200
+
+
+def run_tests(root: Path, files: Sequence[str], limits: Limits, *plugins: object) -> Run:
+    """Run the tests of these files until the first failure, or all of them while they are recorded.
 
     They run in a fork of this process, which has imported what takes time, but nothing of the library.
     """
-    output = root.parent / "output.txt"
+    output = root / "output.txt"
     child = os.fork()
     if not child:
-        _test_in_child(root, tests, output, cpu_seconds)
-    _, status, usage = os.wait4(child, 0)
+        _test_in_child(root, files, output, limits, plugins)
+    try:
+        _, status, usage = os.wait4(child, 0)
+    finally:  # also if this process is told to end, and for processes that tests have left
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
     seconds = usage.ru_utime + usage.ru_stime
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM):
-        return "timeout", "", seconds
+        return Run("timeout", "", seconds)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) in (0, NO_TESTS):
-        return "survived", "", seconds
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", output.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-    return "killed", found[1] if found else f"status {status}", seconds
+        return Run("survived", "", seconds)
+    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output.read_text(errors="replace"), re.MULTILINE)
+    return Run("killed", found[1] if found else f"status {status}", seconds)
 
 
-def _test_in_child(root: Path, tests: Sequence[str], output: Path, cpu_seconds: int) -> None:
+def _test_in_child(root: Path, files: Sequence[str], output: Path, limits: Limits, plugins: Sequence[object]) -> None:
     """Run pytest with limits on CPU time, time and memory, and exit."""
     code = 99
     try:
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu, limits.cpu))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        signal.alarm(PATIENCE * cpu_seconds)  # kills a test that waits for ever
+        signal.alarm(limits.time)  # kills a test that waits for ever
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         os.chdir(root)
-        os.environ["PYTHONPATH"] = str(root / "src")  # for processes that tests start
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(root / "src"), os.environ.get("PYTHONPATH", "")])
         sys.path[:] = [str(root / "src"), *(entry for entry in sys.path if entry not in ("", str(ROOT)))]
-        options = ["-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--tb=no"]
-        code = int(pytest.main([*options, *(f"--deselect={name}" for name in DESELECTED), *tests]))
+        options = ["-q", "-m", "not long", "--tb=no", "-p", "no:cacheprovider"]
+        options += ["-p", "_hypothesis_pytestplugin", "--hypothesis-seed=0"]
+        if not any(isinstance(plugin, Recorder) for plugin in plugins):
+            options.append("-x")
+        code = int(pytest.main([*options, *files], plugins=list(plugins)))
     except BaseException:
         traceback.print_exc()
     finally:
@@ -242,53 +276,245 @@ def _test_in_child(root: Path, tests: Sequence[str], output: Path, cpu_seconds: 
         os._exit(code)
 
 
-class Judge:
-    """Runs the tests on mutants, in a copy of the repository."""
+class Chosen:
+    """Pytest plugin: runs these tests only, in this order."""
 
-    def __init__(self, root: Path, cpu_seconds: int) -> None:
-        self._root, self._cpu_seconds = root, cpu_seconds
-        self._usual: dict[tuple[str, ...], int] = {}
+    def __init__(self, tests: Sequence[str]) -> None:
+        self._place = {test: place for place, test in enumerate(tests)}
 
-    def verdict(self, mutant: Mutant, *, is_quick: bool = False) -> tuple[str, str]:
-        """Status of a mutant, and the test that killed it; the copy is as before afterwards.
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        chosen = [item for item in items if item.nodeid in self._place]
+        items[:] = sorted(chosen, key=lambda item: self._place[item.nodeid])
 
-        Quick: a mutant that survives the first stages stays "open", and the last one is left for another run.
+
+class Recorder:
+    """Pytest plugin: writes the CPU time of each test, whether it passes, and the lines that it executes.
+
+    Only lines inside functions of the packages count; compiled loops execute none.
+    """
+
+    def __init__(self, root: Path, target: Path, *, is_tracing: bool) -> None:
+        self._folders = tuple(f"{root / SOURCE / package}{os.sep}" for package in PACKAGES)
+        self._root, self._target, self._is_tracing = root, target, is_tracing
+        self._unseen: dict[int, tuple[CodeType, set[int]]] = {}
+        self._tests: dict[str, dict[str, Any]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._unseen = {}
+        self._tests[item.nodeid] = record = {"is_passed": True}
+        before = _cpu_seconds()
+        if self._is_tracing:
+            threading.settrace(self._enter)
+            sys.settrace(self._enter)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+            record["seconds"] = round(_cpu_seconds() - before, 3)
+            record["lines"] = lines = {}
+            for code, unseen in self._unseen.values():
+                seen = _lines_of(code) - unseen
+                lines.setdefault(str(Path(code.co_filename).relative_to(self._root)), set()).update(seen)
+            record["lines"] = {path: sorted(numbers) for path, numbers in lines.items()}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._tests[report.nodeid]["is_passed"] = False
+
+    def pytest_sessionfinish(self) -> None:
+        self._target.write_text(json.dumps(self._tests), encoding="utf-8")
+
+    def _enter(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
+        code = frame.f_code
+        if not code.co_filename.startswith(self._folders) or code.co_name == "<module>":
+            return None
+        if id(code) not in self._unseen:
+            self._unseen[id(code)] = code, _lines_of(code)
+        return self._step if self._unseen[id(code)][1] else None
+
+    def _step(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
+        self._unseen[id(frame.f_code)][1].discard(frame.f_lineno)
+        return self._step
+
+
+def _lines_of(code: CodeType) -> set[int]:
+    return {line for *_, line in code.co_lines() if line is not None}
+
+
+def _cpu_seconds() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class TestMap:
+    """Usual CPU time of the tests that pass without a mutant, and which of them execute a line."""
+
+    __test__ = False  # pytest
+
+    def __init__(self, tests: dict[str, dict[str, Any]]) -> None:
+        self.seconds = {test: float(record["seconds"]) for test, record in tests.items()}
+        self._by_line: dict[str, dict[int, set[str]]] = {}
+        for test, record in tests.items():
+            for path, lines in record["lines"].items():
+                for line in lines:
+                    self._by_line.setdefault(path, {}).setdefault(line, set()).add(test)
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """Tests of the lines of a mutant, in the order in which to run them.
+
+        A line that no test executes, such as a default or the body of a compiled loop, is met by all tests that
+        execute any line of its module, or of its package if that is one of compiled loops.
         """
-        all_stages = stages(self._root, mutant.path)
-        for tests in all_stages[:-1] if is_quick else all_stages:
-            limit = self._limit(tests)
-            path = self._root / mutant.path
-            source = path.read_bytes()
-            path.write_bytes(mutant.apply(source))
-            try:
-                status, by, _ = run_tests(self._root, tests, cpu_seconds=limit)
-            finally:
-                path.write_bytes(source)
-            if status != "survived":
-                return status, by
-        return "open" if is_quick else "survived", ""
+        by_line = self._by_line.get(mutant.path, {})
+        n_lines = mutant.original.count("\n") + 1
+        found = set().union(*(by_line.get(line, set()) for line in range(mutant.line, mutant.line + n_lines)))
+        if not found:
+            near = mutant.path if not mutant.path.endswith("_loops.py") else f"{Path(mutant.path).parent}{os.sep}"
+            paths = [path for path in self._by_line if path.startswith(near)]
+            found = {test for path in paths for tests in self._by_line[path].values() for test in tests}
+        stem = Path(mutant.path).stem.strip("_")
+        mirrored = re.compile(rf"/test_{stem}(_|\.py)|^{re.escape(mutant.path)}::")
 
-    def _limit(self, tests: Sequence[str]) -> int:
-        """Three times the CPU time of these tests without a mutant, which they have to pass."""
-        key = tuple(tests)
-        if key not in self._usual:
-            status, by, seconds = run_tests(self._root, tests, cpu_seconds=self._cpu_seconds)
-            if status != "survived":
-                sys.exit(f"Without a mutant the tests {', '.join(tests)} fail: {status} {by}.")
-            self._usual[key] = int(3.0 * seconds) + 20
-        return self._usual[key]
+        def usual(test: str) -> tuple[float, str]:
+            return self.seconds[test] * (MIRRORED if mirrored.search(test) else 1.0), test
+
+        return sorted(found or self.seconds, key=usual)
 
 
-def copy_repository(target: Path) -> Path:
+def batches(tests: Sequence[str], seconds: dict[str, float]) -> list[list[str]]:
+    """Tests in runs of their own, each with its imports: a first one, a second one and all others."""
+    ends, total = list(BATCHES), 0.0
+    found: list[list[str]] = [[]]
+    for test in tests:
+        if ends and total + seconds[test] > ends[0] and found[-1]:
+            found.append([])
+            del ends[0]
+        found[-1].append(test)
+        total += seconds[test]
+    return found
+
+
+# -- verdicts --------------------------------------------------------------------------------------------------------
+
+
+class Judge:
+    """Runs tests on mutants, in a copy of the repository."""
+
+    def __init__(self, tests: TestMap, *, cpu_seconds: float, patience: float) -> None:
+        self._tests, self._cpu_seconds, self._patience = tests, cpu_seconds, patience
+
+    def verdict(self, root: Path, mutant: Mutant) -> Run:
+        """Result of a mutant; the copy is as before afterwards.
+
+        A mutant that survives tests of `cpu_seconds` and would meet others stays "open".
+        """
+        path, total = root / mutant.path, 0.0
+        source, times, cache = path.read_bytes(), path.stat(), path.parent / "__pycache__"
+        if path.name.endswith("_loops.py"):  # compiled code of the mutant would replace that of the original
+            shutil.copytree(cache, root / "cache", dirs_exist_ok=True)
+        path.write_bytes(mutant.apply(source))
+        try:
+            for tests in batches(self._tests.tests_of(mutant), self._tests.seconds):
+                usual = sum(self._tests.seconds[test] for test in tests)
+                if total + usual > self._cpu_seconds and total > 0.0:
+                    return Run("open", "", total)
+                cpu = int(3.0 * usual) + 30 + (120 if path.name.endswith("_loops.py") else 0)
+                limits = Limits(cpu, int(self._patience * cpu))
+                files = list(dict.fromkeys(test.split("::")[0] for test in tests))
+                run = run_tests(root, files, limits, Chosen(tests))
+                total += run.seconds
+                if run.status != "survived":
+                    return Run(run.status, run.by, total)
+        finally:
+            path.write_bytes(source)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # its bytecode stays valid
+            if path.name.endswith("_loops.py"):
+                shutil.rmtree(cache)
+                shutil.move(root / "cache", cache)
+        return Run("survived", "", total)
+
+
+def copy_repository(source: Path, target: Path) -> Path:
     """Fresh copy of what the tests need; mutants never touch the working tree."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+        if (source / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__") if source == ROOT else None
+            shutil.copytree(source / name, target / name, ignore=ignored)
         else:
-            shutil.copy2(ROOT / name, target / name)
+            shutil.copy2(source / name, target / name)
     return target
+
+
+def in_parallel(tasks: Iterable[Callable[[Path], None]], roots: Sequence[Path], *, until: float) -> None:
+    """Run each task in a process of its own, in a copy of the repository that no other one uses; stop at a time."""
+    waiting, free = list(tasks)[::-1], list(roots)
+    running: dict[int, Path] = {}
+    try:
+        while (waiting or running) and monotonic() < until:
+            while waiting and free:
+                task, root = waiting.pop(), free.pop()
+                child = os.fork()
+                if not child:
+                    _run_and_exit(task, root)
+                running[child] = root
+            ended, _ = os.waitpid(-1, os.WNOHANG)
+            if ended:
+                free.append(running.pop(ended))
+            else:
+                sleep(0.02)
+    finally:
+        for child in running:
+            os.kill(child, signal.SIGTERM)
+        for child in running:
+            os.waitpid(child, 0)
+
+
+def _run_and_exit(task: Callable[[Path], None], root: Path) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    code = 1
+    try:
+        task(root)
+        code = 0
+    except Exception:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def measure(roots: Sequence[Path], *, until: float) -> dict[str, dict[str, Any]]:
+    """Time and lines of all tests that pass."""
+    base = roots[0]
+    folders = [base / name for name in TESTED]
+    tests = [path for one in folders for path in (sorted(one.rglob("test_*.py")) if one.is_dir() else [one])]
+    files = [str(path.relative_to(base)) for path in tests] + [str(SOURCE / package) for package in PACKAGES]
+    found: list[dict[str, dict[str, Any]]] = []
+    for is_tracing in (False, True):
+        parts = [base.parent / f"part-{is_tracing}-{number}.json" for number in range(len(files))]
+        tasks = [_recording(file, part, is_tracing=is_tracing) for file, part in zip(files, parts, strict=True)]
+        in_parallel(tasks, roots, until=until)
+        if missing := [file for file, part in zip(files, parts, strict=True) if not part.exists()]:
+            sys.exit(f"No time for {', '.join(missing)}, or they could not be run.")
+        found.append({test: record for part in parts for test, record in json.loads(part.read_text()).items()})
+    plain, traced = found
+    return {
+        test: {"seconds": record["seconds"], "lines": traced[test]["lines"]}
+        for test, record in plain.items()
+        if record["is_passed"] and traced.get(test, {"is_passed": False})["is_passed"]
+    }
+
+
+def _recording(file: str, part: Path, *, is_tracing: bool) -> Callable[[Path], None]:
+    def record(root: Path) -> None:
+        run = run_tests(root, [file], Limits(), Recorder(root, part, is_tracing=is_tracing))
+        print(f"{run.seconds:6.1f} {file} {run.by}", flush=True)
+
+    return record
 
 
 # -- command ---------------------------------------------------------------------------------------------------------
@@ -299,42 +525,78 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--count", type=int, default=500, help="size of the sample (default 500)")
     parser.add_argument("--seed", type=int, default=14, help="seed of the sample (default 14)")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="results and working copies")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time (default 1)")
+    parser.add_argument("--seconds", type=float, default=inf, help="stop after this time; run again to continue")
     parser.add_argument(
-        "--cpu-seconds", type=int, default=600, help="most CPU time of a run without a mutant (default 600)"
+        "--cpu-seconds", type=float, default=inf, help="leave a mutant open that survives tests of this CPU time"
     )
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="results and working copy")
+    parser.add_argument(
+        "--patience", type=float, default=20.0, help="seconds that a test may wait per second of CPU time (default 20)"
+    )
     parser.add_argument("--again", action="store_true", help="run survivors of earlier runs again")
-    parser.add_argument("--quick", action="store_true", help="leave the last stage of tests for another run")
     parser.add_argument("--only", default="", help="mutants of paths that contain this text only")
-    parser.add_argument("--deselect", action="append", default=[], help="a test that fails without a mutant")
     parser.add_argument("--report", action="store_true", help="print the results so far and run nothing")
     arguments = parser.parse_args()
 
     chosen = [one for one in sample(ROOT, seed=arguments.seed, count=arguments.count) if arguments.only in one.path]
     results = arguments.folder / "results.jsonl"
-    known = {record["key"]: record for record in map(json.loads, _lines(results))}
     if not arguments.report:
-        os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MPLBACKEND="Agg", PYTHONDONTWRITEBYTECODE="1")
-        sys.dont_write_bytecode = True
-        for name in IMPORTED:
-            import_module(name)
-        DESELECTED.extend(arguments.deselect)
-        judge = Judge(copy_repository(arguments.folder / "copy"), arguments.cpu_seconds)
-        for mutant in chosen:
-            before = known.get(mutant.key, {"status": ""})["status"]
-            if before in ("killed", "timeout") or (before == "survived" and not arguments.again):
-                continue
-            if before == "open" and arguments.quick:
-                continue
-            status, by = judge.verdict(mutant, is_quick=arguments.quick)
-            known[mutant.key] = {**asdict(mutant), "status": status, "by": by}
+        known = _results(results)
+        again = ("", "open", "survived") if arguments.again else ("", "open")
+        left = [one for one in chosen if known.get(one.key, {"status": ""})["status"] in again]
+        _run(left, arguments, results, until=monotonic() + arguments.seconds)
+    print(report(chosen, _results(results)))
+
+
+def _run(left: Sequence[Mutant], arguments: argparse.Namespace, results: Path, *, until: float) -> None:
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MPLBACKEND="Agg")
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # imports take time
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    for name in IMPORTED:
+        import_module(name)
+    roots = [arguments.folder / f"copy-{number}" for number in range(arguments.jobs)]
+    copy_repository(ROOT, roots[0])
+    run_tests(roots[0], [str(SOURCE / "theory")], Limits())  # compiles loops
+    run_tests(roots[0], [*TESTED, *(str(SOURCE / package) for package in PACKAGES)], Limits(), Chosen([]))
+    for root in roots[1:]:
+        copy_repository(roots[0], root)  # with its bytecode
+    stored = arguments.folder / f"tests-{_digest(roots[0])}.json.gz"
+    if not stored.exists():
+        print("Measuring the tests without a mutant.", flush=True)
+        stored.write_bytes(gzip.compress(json.dumps(measure(roots, until=until)).encode()))
+    print(f"{len(left)} mutants", flush=True)
+    judge = Judge(
+        TestMap(json.loads(gzip.decompress(stored.read_bytes()))),
+        cpu_seconds=arguments.cpu_seconds,
+        patience=arguments.patience,
+    )
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # that of a mutant would be taken for that of the original
+    sys.dont_write_bytecode = True
+
+    def task(mutant: Mutant) -> Callable[[Path], None]:
+        def judge_one(root: Path) -> None:
+            run = judge.verdict(root, mutant)
             with results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(known[mutant.key]) + "\n")
-            print(f"{status:8} {mutant.path}:{mutant.line} {mutant.original} → {mutant.mutated}", flush=True)
-    print(report(chosen, known))
+                file.write(json.dumps({**asdict(mutant), **asdict(run)}) + "\n")
+            print(f"{run.status:8} {mutant.path}:{mutant.line} {mutant.original} → {mutant.mutated}", flush=True)
+
+        return judge_one
+
+    in_parallel([task(mutant) for mutant in left], roots, until=until)
 
 
-def report(chosen: Sequence[Mutant], known: dict[str, dict[str, str]]) -> str:
+def _digest(root: Path) -> str:
+    """Of all files on which time and lines of the tests depend."""
+    found = sha256()
+    for path in sorted(path for name in ("src", "tests", "docs") for path in (root / name).rglob("*")):
+        if path.suffix in (".py", ".md", ".npz"):
+            found.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def report(chosen: Sequence[Mutant], known: dict[str, dict[str, Any]]) -> str:
     """Score by package, and the survivors."""
     found = [(one, known[one.key]["status"]) for one in chosen if one.key in known]
     lines = []
@@ -353,8 +615,10 @@ def report(chosen: Sequence[Mutant], known: dict[str, dict[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+def _results(path: Path) -> dict[str, dict[str, Any]]:
+    """Last result of each mutant."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {record["key"]: record for record in map(json.loads, lines)}
 
 
 if __name__ == "__main__":

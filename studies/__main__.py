@@ -20,7 +20,18 @@ from typing import Any, Final
 from kernelbandits._optional import versions
 from kernelbandits.experiments import Results, Study, run
 from kernelbandits.experiments.progress import rounds_bar
-from studies import abalone, classification, coverage, ek_ucb, mnist, off_policy, similarity, wheel
+from studies import (
+    abalone,
+    classification,
+    coverage,
+    ek_ucb,
+    large_actions,
+    mnist,
+    off_policy,
+    recipe,
+    similarity,
+    wheel,
+)
 from studies.pictures import FOLDER, drawn
 
 HERE: Final = Path(__file__).parent
@@ -31,11 +42,13 @@ SECTIONS: Final[Mapping[str, ModuleType]] = {
     "ek_ucb": ek_ucb,
     "classification": classification,
     "mnist": mnist,
+    "recipe": recipe,
     "wheel": wheel,
     "abalone": abalone,
     "similarity": similarity,
     "coverage": coverage,
     "off_policy": off_policy,
+    "large_actions": large_actions,
 }
 
 HEAD: Final = """\
@@ -78,15 +91,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def collected(section: ModuleType, into: Path, workers: int | None) -> dict[str, Any]:
     """The numbers of a section; what is missing of its studies is played."""
-    has_studies = hasattr(section, "STUDIES")
-    given = {name: _played(name, into / name, workers) for name in section.STUDIES} if has_studies else workers
-    numbers: dict[str, Any] = section.collect(given)
+    studies = _studies(section)
+    given = {name: _played(study, into / name, workers) for name, study in studies.items()}
+    numbers: dict[str, Any] = section.collect(given or workers)
     return numbers
 
 
-def _played(name: str, folder: Path, workers: int | None) -> Results:
-    study = Study.from_toml(HERE / f"{name}.toml")
-    with rounds_bar(name) as bar:
+def _studies(section: ModuleType) -> dict[str, Study]:
+    """Studies of a section by the name of their folder: of TOML files, or of a function where a file cannot hold it."""
+    if hasattr(section, "study"):
+        study = section.study()
+        return {study.name: study}
+    return {name: Study.from_toml(HERE / f"{name}.toml") for name in getattr(section, "STUDIES", ())}
+
+
+def _played(study: Study, folder: Path, workers: int | None) -> Results:
+    with rounds_bar(study.name) as bar:
         return run(study, folder, workers=workers, progress=bar.move, time_left=bar.expect)
 
 

@@ -88,8 +88,8 @@ def render(found: Mapping[str, Any]) -> str:
     table = [["length scale", "bonus", *(f"t = {t:,}" for t in ROUNDS), "runs caught"]]
     for row in found["rows"]:
         reference = REFERENCE.get((row["exploration"], row["length_scale"]), ())
-        told = [f" ({value:.3f})" for value in reference] + [""] * (len(ROUNDS) - len(reference))
-        cells = [f"{spread_text(row[str(t)], '.3f')}{word}" for t, word in zip(ROUNDS, told, strict=True)]
+        published = [f" ({value:.3f})" for value in reference] + [""] * (len(ROUNDS) - len(reference))
+        cells = [f"{spread_text(row[str(t)], '.3f')}{word}" for t, word in zip(ROUNDS, published, strict=True)]
         table.append([row["length_scale"], _bonus(row), *cells, str(row["n_caught"])])
     n_runs = found["rows"][0]["1000"]["n_runs"]
     return f"""\

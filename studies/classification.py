@@ -90,11 +90,11 @@ def render(found: Mapping[str, Any]) -> str:
                     cells = [spread_text(row["1000"]), spread_text(row["end"]), str(row["end"]["n_runs"]), reference]
                     table.append([data, name, *cells])
     return f"""\
-A row a round, a class an action, reward 1 for the right class: regret is the number of errors in 10,000 rounds (8,124
-on mushroom). Zhang, Zhou, Li and Gu (2021) have KernelUCB as a baseline, with rows of length 1, k(u, v) = exp(−‖u −
-v‖) over the disjoint encoding, regularization 1 and exploration sqrt(0.1), and let it stop learning after 1,000
-rounds. The reference is an independent run of that protocol. An exact engine need not stop; the last rows have looked
-at the columns before (categories one-hot, numbers standardized). Mean ± standard deviation over seeds.
+One row per round, one action per class, reward 1 for the right class: regret is the number of errors in 10,000 rounds
+(8,124 on mushroom). Zhang, Zhou, Li and Gu (2021) have KernelUCB as a baseline, with rows of length 1, k(u, v) =
+exp(−‖u − v‖) over the disjoint encoding, regularization 1 and exploration sqrt(0.1), and let it stop learning after
+1,000 rounds. The reference is an independent run of that protocol. An exact engine need not stop; the last rows use
+prepared columns (categories one-hot, numbers standardized). Mean ± standard deviation over seeds.
 
 {markdown_of(drawing(found))}
 

@@ -86,7 +86,7 @@ def render(found: Mapping[str, Any]) -> str:
     above = sum(row.get("n_above", 0) for row in found["rows"])
     proved = sum(row["claim"] is not None for row in found["rows"])
     return f"""\
-A function of known norm {NORM:g}, Gaussian kernel of length scale 0.3 over a square, ten new actions a round, noise
+A function of known norm {NORM:g}, Gaussian kernel of length scale 0.3 over a square, ten new actions per round, noise
 {NOISE:g}, regularization {REGULARIZATION:g}. A run fails when, in any of {HORIZON} rounds, the expected reward of any
 action lies outside mean ± exploration · width; a proved schedule claims that this happens in at most a share δ of all
 runs. The intervals are Clopper and Pearson's. Regret and bounds after {HORIZON} rounds are means over 30 runs; regret

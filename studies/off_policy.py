@@ -67,7 +67,7 @@ LOGGING: Final = {"uniform": _uniform, "a learner, 40 % of it at random": _learn
 
 
 def _target() -> Policy:
-    """A policy that has learnt a little, and learns no more."""
+    """A policy that has learned a little, and learns no more."""
     policy = KernelUCB(KERNEL, regularization=0.5, exploration=0.0)
     log = collect_log(WORLD, UniformRandom(seed=1_000), horizon=100, seed=1_000)
     policy.warm_start([contexts[action] for contexts, action in zip(log.rounds, log.actions, strict=True)], log.rewards)
@@ -148,7 +148,7 @@ def render(found: Mapping[str, Any]) -> str:
     theirs = found["open_bandit"]
     return f"""\
 {N_LOGS} simulated logs of {ROUNDS} rounds with eight new actions each, rewards of 0 and 1, and a target that has
-learnt from 100 other rounds and stands still. The truth is the target's value in the same run over 4,000 rounds. Bias
+learned from 100 other rounds and stands still. The truth is the target's value in the same run over 4,000 rounds. Bias
 with its standard error; the share of intervals with Clopper and Pearson's interval. The intervals of the direct method
 and of SWITCH have the posterior variance of their model in them, which takes its kernel for the right one.
 

@@ -36,7 +36,7 @@ COLORS: Final = {"0.5": "blue", "0.7": "green", "0.9": "orange", "0.95": "red", 
 
 
 def collect(results: Mapping[str, Results]) -> dict[str, Any]:
-    """Regret in per cent of a uniform policy's in the same runs."""
+    """Regret as a percentage of a uniform policy's in the same runs."""
     rows = [row for study in STUDIES for row in _shares(study, results[study])]
     return {"rows": rows, "curves": _share_curves(results[CURVES_OF])}
 
@@ -68,7 +68,7 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
     """One panel, a curve a radius, and what is published at the end of each."""
     ours = [as_curve(curve, label=f"δ = {curve['radius']}", color=COLORS[curve["radius"]]) for curve in found["curves"]]
     published = [_published(curve, cell) for curve, cell in zip(found["curves"], PUBLISHED, strict=True)]
-    shown = {"Regret in per cent of a uniform policy's": [*ours, *published]}
+    shown = {"Regret as a percentage of a uniform policy's": [*ours, *published]}
     n_rounds = found["curves"][0]["rounds"][-1]
     return ReportFigure(
         name="wheel",
@@ -109,12 +109,12 @@ def render(found: Mapping[str, Any]) -> str:
             table.append([horizon, "the same, independent reference (4 runs)", *REFERENCE])
     table.append(["80,000", "NeuralLinear, published", *PUBLISHED])
     return f"""\
-Five actions over a disc; in a ring that grows thinner with δ one action pays 50 times the others. Regret in per cent
-of a uniform policy's, rewards divided by 50. One Gaussian kernel an action, never frozen, with length scale ℓ,
-regularization γ and exploration 0.02 (first line) or 0.06. The constants of the first line are those of an independent
-run; the last were chosen on a run of 16,000 rounds with another seed. 80,000 rounds of five exact posteriors take
-minutes, since under such a kernel all points of a disc lie in a few hundred dimensions. Mean ± standard deviation over
-seeds; the published line is Riquelme, Tucker and Snoek's (2018) NeuralLinear.
+Five actions over a disc; in a ring that grows thinner with δ one action pays 50 times the others. Regret as a
+percentage of a uniform policy's, rewards divided by 50. One Gaussian kernel per action, never frozen, with length
+scale ℓ, regularization γ and exploration 0.02 (first line) or 0.06. The constants of the first line are those of an
+independent run; the last were chosen on a run of 16,000 rounds with another seed. 80,000 rounds of five exact
+posteriors take minutes, since under such a kernel all points of a disc lie in a few hundred dimensions. Mean ±
+standard deviation over seeds; the published line is Riquelme, Tucker and Snoek's (2018) NeuralLinear.
 
 {markdown_of(drawing(found))}
 

@@ -151,7 +151,10 @@ FAMILIES = {
         lambda: kb.SupKernelUCB(Gaussian(length_scale=0.7), horizon=50, n_actions=N_ACTIONS, exploration=0.5),
         rows,
     ),
-    "SupKernelUCB anytime": (lambda: kb.SupKernelUCB(Gaussian(length_scale=0.7), norm_bound=1.0), rows),
+    "SupKernelUCB anytime": (
+        lambda: kb.SupKernelUCB(Gaussian(length_scale=0.7), norm_bound=1.0, exploration="theory"),
+        rows,
+    ),
     "SupKernelUCB doubling": (
         lambda: kb.SupKernelUCB(Gaussian(length_scale=0.7), exploration=0.5, unknown_horizon="doubling"),
         rows,
@@ -203,7 +206,7 @@ FAMILIES = {
 
 
 def saved_file(family):
-    """The bytes of a policy that has learnt some rounds and waits for the reward of one."""
+    """The bytes of a policy that has learned some rounds and waits for the reward of one."""
     make_policy, make_round = FAMILIES[family]
     policy, rng = make_policy(), np.random.default_rng(1)
     for number in range(7):
@@ -486,8 +489,8 @@ def _use(policy, family, path):
     assert 0.0 < decision.propensity <= 1.0 + 1e-9
     assert not np.isinf([decision.mean, decision.width, decision.score]).any()
     policy.learn(decision, 0.5)
-    for awaited in list(policy.pending.values()):
-        policy.learn(awaited, 0.5)
+    for pending in list(policy.pending.values()):
+        policy.learn(pending, 0.5)
     probabilities = policy.probabilities(contexts)
     assert (probabilities >= 0.0).all()
     assert abs(probabilities.sum() - 1.0) < 1e-6

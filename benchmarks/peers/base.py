@@ -54,7 +54,7 @@ class Remembering(Player, Protocol):
     """A player that can be put into the middle of a run."""
 
     def remember(self, contexts: Matrix, rewards: Vector) -> None:
-        """Be as if these had been chosen and learnt."""
+        """Be as if these had been chosen and learned."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,8 @@ def kernel_of(kernel: KernelSpec) -> kb.kernels.Kernel:
     """Our kernel for the specification."""
     if kernel.family == "linear":
         return kb.kernels.Linear()
+    if kernel.family == "matern 1/2":
+        return kb.kernels.Matern(smoothness=0.5, length_scale=kernel.length_scale)
     return kb.kernels.Gaussian(length_scale=kernel.length_scale)
 
 

@@ -15,6 +15,8 @@ from kernelbandits._parameters import Parametrized
 __all__ = ["ReadableDocstrings", "readable"]
 
 PARAGRAPHS = re.compile(r"\n\s*\n")
+LISTS = {"Parameters", "Other Parameters", "Attributes", "Returns"}
+TOGETHER = re.compile(r"\w+(?:, \w+)+")
 SECTION = re.compile(r"\A\w[\w ]*\n-{3,}(\n|\Z)")
 
 
@@ -46,9 +48,9 @@ def _add_constructor(obj: griffe.Object) -> None:
 
 
 def readable(docstring: str) -> str:
-    """The docstring with fenced examples, and with a heading over whatever follows a list of parameters."""
+    """The docstring with fenced examples, an entry per parameter, and a heading over what follows the parameters."""
     paragraphs, section = [], ""
-    for paragraph in PARAGRAPHS.split(docstring):
+    for paragraph in PARAGRAPHS.split(separated(docstring)):
         heading = SECTION.match(paragraph)
         if heading:
             section = heading[0].split("\n")[0]
@@ -58,6 +60,34 @@ def readable(docstring: str) -> str:
             section, paragraph = "References", f"References\n----------\n{paragraph.removeprefix('Reference: ')}"
         paragraphs.append(_fenced(_with_plain_stars(paragraph)))
     return "\n\n".join(paragraphs)
+
+
+def separated(docstring: str) -> str:
+    """The docstring with one entry for each of the parameters that are documented together.
+
+    The reader of docstrings would give all of them the type and the default of the first.
+    """
+    lines = docstring.split("\n")
+    found: list[str] = []
+    place, is_list = 0, False
+    while place < len(lines):
+        if place + 1 < len(lines) and SECTION.match(f"{lines[place]}\n{lines[place + 1]}"):
+            is_list = lines[place] in LISTS
+        if not (
+            is_list and TOGETHER.fullmatch(lines[place]) and "".join(lines[place + 1 : place + 2]).startswith("    ")
+        ):
+            found.append(lines[place])
+            place += 1
+            continue
+        end = place + 1
+        while end < len(lines) and (lines[end].startswith("    ") or not lines[end]):
+            end += 1
+        text = "\n".join(lines[place + 1 : end]).rstrip("\n").split("\n")
+        for name in lines[place].split(", "):
+            found += [name, *text]
+        found += [""] * (end - place - 1 - len(text))
+        place = end
+    return "\n".join(found)
 
 
 def _with_plain_stars(paragraph: str) -> str:

@@ -1,7 +1,7 @@
 """Looks the built site over: `python -m scripts.site.look_over build/site`.
 
-Three things that a strict build does not see: a page that would fetch something from elsewhere, a reference that was
-left as it is written, and a public name that no page shows.
+Four things that a strict build does not see: a page that would fetch something from another host, a reference that was
+left as it is written, a page that the navigation does not list, and a public name that no page shows.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ class _Page(HTMLParser):
         super().__init__()
         self.requests: list[str] = []
         self.ids: set[str] = set()
+        self.links: set[str] = set()
         self._in_style = False
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attributes}
         self.ids.add(given.get("id", ""))
         self._in_style = tag == "style"
+        if tag == "a":
+            self.links.add(given.get("href", "").partition("#")[0].removeprefix("./"))
         self.requests.extend(STYLE_ELSEWHERE.findall(given.get("style", "")))
         if tag == "link" and set(given.get("rel", "").split()) <= NEVER_FETCHED:
             return
@@ -85,9 +88,12 @@ def left_over_references(html: str) -> list[str]:
 def problems(site: Path) -> Iterator[str]:
     """All that is wrong with a built site, a sentence each."""
     ids: set[str] = set()
+    listed = _read((site / "index.html").read_text(encoding="utf-8")).links | {"index.html", "404.html"}
     for path in sorted(site.rglob("*.html")):
         html, name = path.read_text(encoding="utf-8"), path.relative_to(site)
         ids |= ids_in(html)
+        if name.as_posix() not in listed:
+            yield f"{name} is not in the navigation of zensical.toml."
         yield from (f"{name} fetches {address}." for address in external_requests(html))
         yield from (f"{name} refers to {target}, which no page shows." for target in left_over_references(html))
     for path in sorted(site.rglob("*.css")):
@@ -108,7 +114,7 @@ def main(arguments: list[str]) -> int:
     """Print what is wrong; 1 if anything is."""
     site = Path(arguments[0])
     if not (site / "index.html").exists():
-        print(f"There is no site in {site}. Build it first: python -m mkdocs build")
+        print(f"There is no site in {site}. Build it first: python -m zensical build --clean --strict")
         return 1
     found = list(problems(site))
     print("\n".join(found) or f"The site shows {len(public_names())} public names and fetches nothing from elsewhere.")

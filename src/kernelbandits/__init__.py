@@ -38,7 +38,11 @@ if TYPE_CHECKING:
     )
     from kernelbandits.evaluation import simulate
     from kernelbandits.policies import (
+        BBKB,
+        BKB,
+        CBBKB,
         CGPUCB,
+        EKUCB,
         EXP4,
         EXP4P,
         GPUCB,
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
         KernelThompson,
         KernelUCB,
         LinUCB,
+        MiniBatchGPUCB,
         Mixed,
         PACBayes,
         PhasedElimination,
@@ -80,7 +85,11 @@ logging.getLogger("kernelbandits").addHandler(logging.NullHandler())  # silent u
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BBKB",
+    "BKB",
+    "CBBKB",
     "CGPUCB",
+    "EKUCB",
     "EXP4",
     "EXP4P",
     "GPUCB",
@@ -103,6 +112,7 @@ __all__ = [
     "KernelThompson",
     "KernelUCB",
     "LinUCB",
+    "MiniBatchGPUCB",
     "Mixed",
     "PACBayes",
     "Pairs",

@@ -32,6 +32,7 @@ from time import perf_counter, sleep
 from typing import Any, BinaryIO, Final, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelbandits.types import Matrix
 
@@ -45,7 +46,9 @@ __all__ = [
     "Loops",
     "compile_ahead",
     "compiled",
+    "exchange_cell",
     "groups",
+    "load_cell",
     "matrix_at",
     "numba",
     "part",
@@ -64,7 +67,12 @@ FUSED: Final = frozenset({"contract"})
 IN_ANY_ORDER: Final = frozenset({"reassoc", "contract"})
 """Fast-math flags that allow adding the terms of a sum in any order, which vector instructions need."""
 
-LOOP_MODULES: Final = ("posterior._primal_loops", "selection._catalog_loops", "selection._screening_loops")
+LOOP_MODULES: Final = (
+    "posterior._primal_loops",
+    "posterior._projection_loops",
+    "selection._catalog_loops",
+    "selection._screening_loops",
+)
 """Modules of compiled kernels."""
 
 WORK_BEFORE_COMPILE: Final = 3_000_000
@@ -218,30 +226,30 @@ def numba() -> Any:
 def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = frozenset()) -> Callable[..., Any]:
     """Kernel compiled for one signature, without the GIL, and cached on disk if possible."""
 
-    def compile_now(*, is_kept: bool) -> Callable[..., Any]:
-        ready = dispatcher(loop, flags, is_kept=is_kept)
+    def compile_now(*, is_cached: bool) -> Callable[..., Any]:
+        ready = dispatcher(loop, flags, is_cached=is_cached)
         with _interruptible():
             ready.compile(signature)
         ready.disable_compile()
         return cast("Callable[..., Any]", ready)
 
     try:
-        return uninterrupted(lambda: compile_now(is_kept=True))
+        return uninterrupted(lambda: compile_now(is_cached=True))
     except Exception as error:
         _warn_once("A compiled loop cannot be loaded from disk, and is compiled again in memory: %r", error)
-        return uninterrupted(lambda: compile_now(is_kept=False))
+        return uninterrupted(lambda: compile_now(is_cached=False))
 
 
-def dispatcher(loop: Callable[..., Any], flags: frozenset[str], *, is_kept: bool = True) -> Any:
+def dispatcher(loop: Callable[..., Any], flags: frozenset[str], *, is_cached: bool = True) -> Any:
     """Numba dispatcher, which compiles a kernel on call or on demand."""
     options = {"nogil": True, "fastmath": set(flags) or False}
-    if is_kept:
+    if is_cached:
         try:
             ready = numba().njit(cache=True, **options)(loop)
             file = ready._cache._cache_file
             file.__class__, file._source_stamp = _checked_file(), _source_stamp(loop.__code__.co_filename)
         except (AttributeError, OSError, RuntimeError) as error:
-            _warn_once("Compiled loops cannot be kept on disk, each process compiles them again: %r", error)
+            _warn_once("Compiled loops cannot be cached on disk, each process compiles them again: %r", error)
         else:
             return ready
     return numba().njit(**options)(loop)
@@ -268,7 +276,7 @@ def _checked_file() -> Any:
             try:
                 super().save(key, data)
             except OSError as error:
-                _warn_once("Compiled loops cannot be kept on disk, each process compiles them again: %r", error)
+                _warn_once("Compiled loops cannot be cached on disk, each process compiles them again: %r", error)
 
         def _load_index(self) -> Any:
             return super()._load_index() if self._is_whole(self._index_path) else {}
@@ -378,6 +386,55 @@ def _register_matrix_at() -> None:
     compiler.extending.overload(matrix_at, jit_options={"fastmath": set(FUSED)})(compiled_form)
 
 
+def load_cell(cells: NDArray[np.int64], place: int) -> int:
+    """cells[place], with everything that its writer wrote before; the cell is shared by threads."""
+    return int(cells[place])
+
+
+def exchange_cell(cells: NDArray[np.int64], place: int, expected: int, new: int) -> bool:
+    """Set cells[place] if it has the expected value, in one step for all threads; return whether it had."""
+    if cells[place] != expected:
+        return False
+    cells[place] = new
+    return True
+
+
+def _register_cells() -> None:
+    """Compiled forms of `load_cell` and `exchange_cell`."""
+    compiler = numba()
+    types, intrinsic = compiler.types, compiler.extending.intrinsic
+
+    def pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        cells = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.gep(cells.data, [arguments[1]])
+
+    def load(typing_context: Any, cells: Any, place: Any) -> Any:
+        """Numba intrinsic of `load_cell`."""
+        del typing_context
+
+        def code(*given: Any) -> Any:
+            return given[1].load_atomic(pointer(*given), "acquire", 8)
+
+        return types.int64(cells, place), code
+
+    def exchange(typing_context: Any, cells: Any, place: Any, expected: Any, new: Any) -> Any:
+        """Numba intrinsic of `exchange_cell`."""
+        del typing_context, expected, new
+
+        def code(*given: Any) -> Any:
+            builder, (_, _, expected, new) = given[1], given[3]
+            return builder.extract_value(builder.cmpxchg(pointer(*given), expected, new, "acq_rel", "acquire"), 1)
+
+        return types.boolean(cells, place, types.int64, types.int64), code
+
+    loaded, exchanged = intrinsic(load), intrinsic(exchange)
+    overload = compiler.extending.overload
+    overload(load_cell)(lambda cells, place: lambda cells, place: loaded(cells, place))  # noqa: ARG005
+    overload(exchange_cell)(
+        lambda cells, place, expected, new: lambda cells, place, expected, new: exchanged(cells, place, expected, new)  # noqa: ARG005
+    )
+
+
 class Loops:
     """Group of kernels by name, compiled together in a background thread once NumPy has done enough work.
 
@@ -442,6 +499,7 @@ class Loops:
                 _registered.add(function)
         if matrix_at not in _registered:
             _register_matrix_at()
+            _register_cells()
             _registered.add(matrix_at)
 
     def begin_in_child(self) -> None:

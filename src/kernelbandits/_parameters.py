@@ -35,16 +35,20 @@ from typing import (
 
 import numpy as np
 
+from kernelbandits._text import brief
 from kernelbandits.errors import InvalidParameter, KernelBanditError, NotAssignable
 from kernelbandits.validation import short_repr
 
-__all__ = ["Parameter", "Parametrized", "ValueType", "described", "did_you_mean", "one_of", "parameter"]
+__all__ = ["THEORY", "Parameter", "Parametrized", "ValueType", "described", "did_you_mean", "one_of", "parameter"]
 
 Given = TypeVar("Given", contravariant=True)
 Held = TypeVar("Held", covariant=True)
 
 REQUIRED: Final = inspect.Parameter.empty
 """Default of a parameter without a default."""
+
+THEORY: Final = "theory"
+"""Value of a parameter that stands for the constant of the algorithm's theorem."""
 
 OTHER_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "beta_factor": ("exploration",),
@@ -92,7 +96,7 @@ class Parameter(Generic[Given, Held]):
 
     __slots__ = (
         "annotation", "attribute", "default", "is_assignable", "is_described", "is_optional", "is_positional",
-        "is_public", "name", "type",
+        "is_public", "name", "theory", "type",
     )  # fmt: skip
 
     def __init__(self, value_type: ValueType, default: Any, is_positional: bool, attribute: str | None) -> None:
@@ -100,6 +104,7 @@ class Parameter(Generic[Given, Held]):
         self.is_optional = default is None
         self.attribute: str = attribute or ""
         self.is_assignable, self.is_described, self.is_public = False, True, True
+        self.theory: Any = None
         self.name, self.annotation = "", REQUIRED
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -118,6 +123,10 @@ class Parameter(Generic[Given, Held]):
         """Return the value to hold; None for a parameter that is None by default."""
         if value is None and self.is_optional:
             return None
+        if self.theory is not None and isinstance(value, str):
+            if value != THEORY:
+                raise InvalidParameter(f"{self.name!r} is a number, or 'theory', got {short_repr(value)}.")
+            return THEORY if self.theory == THEORY else self.type.check(self.theory)
         try:
             return self.type.check(value)
         except KernelBanditError:
@@ -127,7 +136,19 @@ class Parameter(Generic[Given, Held]):
 
     def described(self, value: Any) -> Any:
         """Return the description of a held value."""
-        return None if value is None else self.type.describe(value)
+        is_plain = value is None or (self.theory is not None and isinstance(value, str))
+        return value if is_plain else self.type.describe(value)
+
+    def unpacked(self, held: Mapping[str, Any]) -> Any:
+        """Return the argument of the constructor from the content of a file.
+
+        Files of earlier versions hold no value, or None, where the constant of the theorem was the only one or the
+        default.
+        """
+        value = held.get(self.name)
+        if value is None:
+            return None if self.theory is None else THEORY
+        return self.type.unpack(value)
 
 
 def parameter(
@@ -139,6 +160,7 @@ def parameter(
     is_assignable: bool = False,
     is_described: bool = True,
     is_public: bool = True,
+    theory: Any = None,
 ) -> Any:
     """Declare a parameter of a class. Returns Any, so that the annotation is the type of the attribute.
 
@@ -158,10 +180,14 @@ def parameter(
         Whether descriptions and files contain the value. Not for seeds, nor for what changes no result.
     is_public
         Whether the value can be read under the parameter's name. Not if the model made of it has that name.
+    theory
+        Constant of the algorithm's theorem, for which the value "theory" stands. If the class computes the constant,
+        this is "theory" itself: the attribute then holds that word.
     """
     known = value_type if isinstance(value_type, ValueType) else ValueType(value_type)
     declared: Parameter[Any, Any] = Parameter(known, default, not kw_only, attribute)
     declared.is_assignable, declared.is_described, declared.is_public = is_assignable, is_described, is_public
+    declared.theory = theory
     return declared
 
 
@@ -190,8 +216,11 @@ class Parametrized:
     _reserved: ClassVar[frozenset[str]] = frozenset()
     """Attributes of instances that no parameter may take."""
 
+    _methods: ClassVar[frozenset[str]] = frozenset()
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls._methods = frozenset(name for base in cls.__mro__ for name, value in vars(base).items() if callable(value))
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Parameter)}
         for name in cls._declared.keys() & vars(cls).keys() - own.keys():
             if not isinstance(vars(cls)[name], property):
@@ -230,13 +259,19 @@ class Parametrized:
                     raise InvalidParameter(f"{type(self).__name__} needs the parameter {name!r}: {name}=….")
                 values[one.attribute] = one.checked(value)
             self._resolved = frozenset()
-            self._setup()
+            self._set_up()
 
     _resolved = frozenset[str]()
     """Names of parameters that were given as None and hold what follows from the others."""
 
     def _setup(self) -> None:
         """Validate how the parameters fit together, and build the model. Called again by `set_params`."""
+
+    def _set_up(self) -> None:
+        """Call `_setup`, and raise TypeError if it replaced a method by an attribute of the same name."""
+        self._setup()
+        for name in self._methods & vars(self).keys():
+            raise TypeError(f"{type(self).__name__} has a method {name}: give the attribute another name.")
 
     def _checked(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values to hold for parameters given by name, or raise InvalidParameter."""
@@ -251,7 +286,7 @@ class Parametrized:
         for name, value in {**dict.fromkeys(self._resolved), **values}.items():
             held[self._declared[name].attribute] = value
         self._resolved = frozenset()
-        self._setup()
+        self._set_up()
 
     def _resolve(self, **values: Any) -> None:
         """Hold these values for parameters that were given as None: what follows from the others."""
@@ -275,8 +310,8 @@ class Parametrized:
 
         A generator given as the seed is copied in its current state. `copy` keeps what was learned.
         """
-        kept = {name: _cloned(value) for name, value in self.get_params().items() if name not in changes}
-        return type(self)(**kept, **changes)
+        unchanged = {name: _cloned(value) for name, value in self.get_params().items() if name not in changes}
+        return type(self)(**unchanged, **changes)
 
     def _description(self) -> dict[str, Any]:
         """Return every parameter that changes results, as plain values."""
@@ -301,14 +336,14 @@ class Parametrized:
         """Return arguments of the constructor from the results of `_description` and `_packed_parameters`."""
         held = {**description, **packed}
         return {
-            name: None if held[name] is None else declared.type.unpack(held[name])
+            name: declared.unpacked(held)
             for name, declared in cls._declared.items()
-            if name in held
+            if name in held or declared.theory is not None
         }
 
     def __repr__(self) -> str:
         changed = [
-            f"{name}={value!r}" if isinstance(value, Parametrized) else f"{name}={' '.join(short_repr(value).split())}"
+            f"{name}={value!r}" if isinstance(value, Parametrized) else f"{name}={brief(value)}"
             for name, value in self.get_params().items()
             if not _is_default(value, self._declared[name])
         ]
@@ -336,14 +371,14 @@ def _property(declared: Parameter[Any, Any]) -> property:
     def reject(model: Any, _value: Any) -> None:
         name = declared.name
         raise NotAssignable(
-            f"{type(model).__name__}.{name} cannot be assigned. Before anything is learned: set_params({name}=…); a "
-            f"new policy with this value: clone({name}=…)."
+            f"{type(model).__name__}.{name} cannot be assigned. Before anything is learned: set_params({name}=…); "
+            f"later: refit({name}=…), which keeps what was learned; a new policy with this value: clone({name}=…)."
         )
 
     def assign(model: Any, value: Any) -> None:
         if value is None:  # None is for constructors
             declared.type.check(value)
-        model._assign(declared, declared.checked(value))
+        model._assign({declared.name: declared.checked(value)})
 
     if not declared.is_assignable:
         return property(getter, reject)

@@ -5,17 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from importlib import import_module
 from threading import Lock, RLock, get_ident
-from typing import Any, Final, NamedTuple
+from time import perf_counter
+from typing import Any, Final, NamedTuple, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from kernelbandits.validation import check_int
 
-__all__ = ["for_each_part", "limit_blas", "limit_blas_threads", "one_blas_thread", "set_threads", "threads_for"]
+__all__ = [
+    "Pace",
+    "at_better_pace",
+    "for_each_part",
+    "limit_blas",
+    "limit_blas_threads",
+    "one_blas_thread",
+    "pays_off",
+    "set_threads",
+    "threads_for",
+    "with_helpers",
+]
+
+Result = TypeVar("Result")
 
 SMALLEST: Final = 10_000
 """Multiplications below which BLAS itself uses one thread."""
@@ -151,34 +165,153 @@ one core moves up to two megabytes. Below it the calling thread does all the wor
 PARTS_PER_THREAD: Final = 4
 
 _most: int | None = None
+_bytes_per_thread = BYTES_PER_THREAD
 _shared: tuple[int, int, ThreadPoolExecutor] | None = None  # process, number of threads, pool
 
 
-def set_threads(n: int | None) -> None:
+def set_threads(n: int | None, *, bytes_per_thread: int = BYTES_PER_THREAD) -> None:
     """Limit the threads of the library; None: choose by the size of the work and the cores of the machine.
 
     The limit also applies to all uses of BLAS in this process; None restores the previous count of BLAS.
 
     Choices do not depend on it: parts of a pass give the same results in any thread.
 
+    Parameters
+    ----------
+    n
+        Largest number of threads.
+    bytes_per_thread
+        Bytes that a pass must move per thread. Below twice as many, one thread does it. A smaller number makes small
+        problems use threads, for tests.
+
+    Examples
+    --------
     >>> set_threads(1)
     >>> threads_for(10**9)
     1
     >>> set_threads(None)
     """
-    global _most
-    _most = None if n is None else check_int(n, "The number of threads", hint="None decides by the size of the work.")
-    limit_blas(_most)
+    global _most, _bytes_per_thread
+    most = None if n is None else check_int(n, "The number of threads", hint="None decides by the size of the work.")
+    _bytes_per_thread = check_int(bytes_per_thread, "bytes_per_thread")
+    _most = most
+    limit_blas(most)
+
+
+def pays_off(n_bytes: int) -> bool:
+    """Whether a second thread would pay off for a pass that moves n_bytes; it does not depend on the number allowed."""
+    return n_bytes >= 2 * _bytes_per_thread
 
 
 def threads_for(n_bytes: int, n_parts: int | None = None) -> int:
     """Number of threads for a pass that moves n_bytes and has n_parts parts: at least two parts per thread."""
-    paying = n_bytes // BYTES_PER_THREAD
+    paying = n_bytes // _bytes_per_thread
     if n_parts is not None:
         paying = min(paying, n_parts // 2)
     if paying <= 1:
         return 1
     return max(1, min(_cores() if _most is None else _most, paying))
+
+
+TRIALS: Final = 8
+"""First passes, which alternate between one thread and several."""
+
+PROBE_COST: Final = 0.02
+"""Fraction of the time that passes in the slower way may take, which show whether it is still slower."""
+
+LEAST_PROBES: Final = 8
+"""Passes of which at least one is done in the slower way: nearly equal ways cost little, and may change places soon."""
+
+PACE_WEIGHT: Final = 0.2
+"""Weight of the latest pass in a mean of seconds."""
+
+LONGEST: Final = 4.0
+"""Multiple of the mean up to which a pass counts: a single interruption decides nothing."""
+
+
+class Pace:
+    """Whether helpers pay off for passes of one size, by the seconds that passes took with and without them.
+
+    They do not where other programs use the processors: a helper that is kept from its processor at the wrong moment,
+    as it holds the GIL, delays the leading thread.
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        self._n_threads = n_threads
+        self._n_passes = self._since_probe = 0
+        self._seconds: list[float] = [0.0, 0.0]  # per byte, without and with helpers; 0: unknown
+
+    def next_has_helpers(self) -> bool:
+        """Whether the next pass has helpers."""
+        self._n_passes += 1
+        if self._n_passes <= TRIALS:
+            return self._n_passes % 2 == 1
+        alone, helped = self._seconds
+        pay = helped <= alone
+        ratio = min(alone / helped, self._n_threads) if pay else helped / alone  # the gain cannot be larger
+        self._since_probe += 1
+        if self._since_probe < max(LEAST_PROBES, (ratio - 1.0) / PROBE_COST):
+            return pay
+        self._since_probe = 0
+        return not pay
+
+    def record(self, seconds: float, *, has_helpers: bool) -> None:
+        """Record the seconds per byte of a pass."""
+        mean, seconds = self._seconds[has_helpers], max(seconds, 1e-15)  # a coarse clock may show 0
+        latest = min(seconds, LONGEST * mean) if mean else seconds
+        self._seconds[has_helpers] = mean + PACE_WEIGHT * (latest - mean) if mean else latest
+
+
+def at_better_pace(
+    alone: Callable[[], Result], together: Callable[[int], Result], *, n_bytes: int, paces: dict[int, Pace]
+) -> Result:
+    """Result of `alone()`, or of `together(n_threads)` if that pays off for a pass that moves n_bytes.
+
+    `paces` has an entry per number of threads and power of two of the size; the caller keeps it for passes that are
+    alike.
+    """
+    n_threads = threads_for(n_bytes)
+    if n_threads == 1:
+        return alone()
+    pace = paces.setdefault(64 * n_threads + n_bytes.bit_length(), Pace(n_threads))
+    has_helpers = pace.next_has_helpers()
+    began = perf_counter()
+    found = together(n_threads) if has_helpers else alone()
+    pace.record((perf_counter() - began) / n_bytes, has_helpers=has_helpers)
+    return found
+
+
+def with_helpers(
+    lead: Callable[[], Result], help_out: Callable[[], object], *, n_bytes: int, paces: dict[int, Pace]
+) -> Result:
+    """Result of `lead()`, while other threads run `help_out()` if that pays off (`at_better_pace`).
+
+    Helpers are not waited for. So `lead` must be able to do everything alone, and `help_out` must return soon after
+    `lead` has, and change nothing that is used then. Both must release the GIL while they compute.
+    """
+    return at_better_pace(
+        lead, lambda n_threads: _with_helpers(lead, help_out, n_threads), n_bytes=n_bytes, paces=paces
+    )
+
+
+def _with_helpers(lead: Callable[[], Result], help_out: Callable[[], object], n_threads: int) -> Result:
+    pool, jobs = _shared_pool(n_threads), [help_out] * (n_threads - 1)
+
+    def help_once() -> None:
+        with suppress(IndexError):  # the pass is over
+            jobs.pop()()
+
+    def call_the_others() -> None:  # while the calling thread already leads
+        for _ in range(n_threads - 2):
+            pool.submit(help_once)
+        help_once()
+
+    with suppress(RuntimeError):  # no more threads, or the interpreter is exiting
+        pool.submit(call_the_others)
+    try:
+        return lead()
+    finally:
+        jobs.clear()
 
 
 def for_each_part(work: Callable[[int, int], object], n: int, *, align: int, n_bytes: int) -> None:

@@ -18,6 +18,7 @@ KernelBanditError
 │   ├── NewerFile
 │   └── CannotSave           points or kernels with no pickle-free form
 ├── NumericalError
+├── OutOfMemory              the next array does not fit into the memory of the device
 ├── DataUnavailable          data cannot be downloaded now
 ├── StudyIncomplete          some jobs of a study failed; the others are stored
 ├── FolderInUse              another run writes into the folder
@@ -59,6 +60,7 @@ __all__ = [
     "NotPositiveSemidefinite",
     "NotSupported",
     "NumericalError",
+    "OutOfMemory",
     "SavedFileError",
     "StudyIncomplete",
     "UnknownItem",
@@ -139,6 +141,10 @@ class CannotSave(SavedFileError):
 
 class NumericalError(KernelBanditError, ArithmeticError):
     """Rounding errors make the result meaningless."""
+
+
+class OutOfMemory(KernelBanditError, MemoryError):
+    """An array does not fit into the memory of the device; nothing was allocated."""
 
 
 class DataUnavailable(KernelBanditError, OSError):

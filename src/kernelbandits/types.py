@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._sparse import sound
+from kernelbandits._text import html_table, listed_briefly, repr_of_fields, short_repr
 from kernelbandits.errors import CannotSave, DecisionError
 
 __all__ = [
@@ -53,13 +54,18 @@ SMALLEST_PROPENSITY: Final = 1e-12
 
 EMPTY: Final[Mapping[str, Any]] = {}
 
+MOST_ROWS: Final = 20
+"""Places of a slate that a notebook shows."""
+
 MOST_COLUMNS: Final = 2**62
 """Largest number of columns of sparse rows; an index of one more still fits into 64 bits."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pairs:
     """One shared context joined with many actions: points of pair kernels, never expanded to rows."""
+
+    __repr__ = repr_of_fields
 
     context: Point
     actions: Points
@@ -116,9 +122,11 @@ new_selection: Final[Callable[[tuple[Any, ...]], Selection]] = partial(tuple.__n
 """Constructor of a selection from all ten fields in order, at a third of the cost of the class."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Decision:
     """One action chosen in one round, with all data needed for learning, audit and off-policy evaluation."""
+
+    __repr__ = repr_of_fields
 
     action: int
     """Chosen row of the contexts."""
@@ -215,7 +223,7 @@ def check_decision(decision: Decision) -> None:
     ):
         if not is_right:
             raise DecisionError(
-                f"`{name}` of a decision must be {rule}, got {_shown(getattr(decision, name))}. Learn from decisions "
+                f"`{name}` of a decision must be {rule}, got {_excerpt(getattr(decision, name))}. Learn from decisions "
                 "as `choose` gives them, or as `Decision.from_dict` reads them."
             )
 
@@ -252,7 +260,7 @@ def _is_memo(memo: Any) -> bool:
     return all(array.dtype.kind in "biuf" and np.isfinite(array).all() for array in arrays)
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     """Short repr, if there is one."""
     try:
         return f"{value!r:.80}"
@@ -266,7 +274,7 @@ OpenDecision: Final[Any] = make_dataclass(
 """Mutable decision under construction, with the same slots."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Slate(Sequence[Decision]):
     """Several decisions of one round, best first; learn from each separately."""
 
@@ -295,10 +303,24 @@ class Slate(Sequence[Decision]):
     def __iter__(self) -> Iterator[Decision]:
         return iter(self.decisions)
 
+    def __repr__(self) -> str:
+        items = listed_briefly((decision.item for decision in self.decisions), len(self), most=5)
+        return f"Slate({len(self)} decisions: {items})"
 
-@dataclass(frozen=True, slots=True, eq=False)
+    def _repr_html_(self) -> str:
+        names = ("mean", "width", "score", "propensity")
+        rows = [
+            [place, short_repr(one.item), *(f"{getattr(one, name):.4g}" for name in names)]
+            for place, one in enumerate(self.decisions[:MOST_ROWS], start=1)
+        ]
+        return html_table(f"Slate of {len(self)}", rows, ["place", "item", *names])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plays:
     """Many rounds that were chosen and learned in one call, as columns; cheaper than one `Decision` per round."""
+
+    __repr__ = repr_of_fields
 
     action: Indices
     """Chosen row of the round's contexts."""
@@ -322,9 +344,11 @@ class Plays:
         return len(self.action)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Prediction:
     """Mean reward and confidence width of each point; width includes γ^(-1/2) and is never a variance."""
+
+    __repr__ = repr_of_fields
 
     mean: Vector
     width: Vector
@@ -345,9 +369,11 @@ class Prediction:
         return self.mean - exploration * self.width
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StageStep:
     """One level of a SupKernelUCB round; defined here because `theory` and `policies` both use it."""
+
+    __repr__ = repr_of_fields
 
     stage: int
     active: Indices

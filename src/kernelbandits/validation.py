@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._text import short_repr
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Seed, Vector
 
@@ -61,13 +62,10 @@ MOST_NUMBERS: Final = 500_000_000
 """Largest number of entries of an array created on a user's request: 4 GB."""
 
 MOST_ROUNDS: Final = 100_000_000
-"""Of a run whose rounds are kept: about 100 bytes of each."""
+"""Largest number of rounds of a run that stores them, at about 100 bytes each."""
 
 MOST_RUNS: Final = 1_000_000
-"""Of a study, each with a seed: two files of each are kept."""
-
-MOST_SHOWN: Final = 80
-"""Characters of a value in a message."""
+"""Largest number of runs of a study, each with a seed and two files."""
 
 SMALLEST_PROBABILITY: Final = 1e-300
 """Smallest valid probability: its inverse is finite, with some room for a factor."""
@@ -78,19 +76,6 @@ SEEDS: Final = (np.random.SeedSequence, np.random.BitGenerator, np.random.Genera
 Function = TypeVar("Function", bound=Callable[..., Any])
 Table = TypeVar("Table", bound=Mapping[Any, Any])
 Thing = TypeVar("Thing")
-
-
-def short_repr(value: object) -> str:
-    """A value for a message: its shortened repr; its type if repr fails, as for integers of thousands of digits.
-
-    >>> short_repr("a" * 100)[-5:], short_repr(10**5000)
-    ('aaaa…', 'a value of type int')
-    """
-    try:
-        text = repr(value)
-    except Exception:  # of any class: building a message must not fail
-        return f"a value of type {type(value).__name__}"
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def check_float(value: float, name: str) -> float:
@@ -139,7 +124,7 @@ def check_nonnegative(value: float, name: str, hint: str = "") -> float:
 def check_probability(
     value: float,
     name: str = "The failure probability",
-    hint: str = "It is the chance that the claim fails; 0.05 is a common choice.",
+    hint: str = "It is the probability that the claim fails; 0.05 is a common choice.",
 ) -> float:
     """Validate a number strictly between 0 and 1; raise InvalidParameter otherwise."""
     number = check_float(value, name)
@@ -231,7 +216,7 @@ def check_size(name: str, *lengths: int) -> None:
 
 
 def length_of(values: Sized) -> float:
-    """How many there are; infinitely many where Python cannot say it.
+    """Number of values; infinity where it exceeds what `len` can return.
 
     >>> length_of([7, 8]), length_of(range(10**30))
     (2, inf)

@@ -52,9 +52,9 @@ def judge(ours, theirs):
     own = SyntheticBanditDataset(
         n_actions=5, dim_context=3, reward_type="continuous", reward_function=linear_reward_function, random_state=3
     ).obtain_batch_bandit_feedback(n_rounds=800)
-    said = judged(loaded(ours), "ours") | judged(own, "own")
+    result = judged(loaded(ours), "ours") | judged(own, "own")
     kept = {f"feedback_{name}": value for name, value in without_none(own).items() if name != "pi_b"}
-    np.savez(theirs, obp=version("obp"), **said, **kept)
+    np.savez(theirs, obp=version("obp"), **result, **kept)
 
 
 def judged(feedback, label):
@@ -86,15 +86,15 @@ def judged(feedback, label):
 
 def compare(ours, theirs):
     """Print both values, and the largest difference of all."""
-    said = dict(np.load(theirs))
-    own = {name.removeprefix("feedback_"): value for name, value in said.items() if name.startswith("feedback_")}
+    result = dict(np.load(theirs))
+    own = {name.removeprefix("feedback_"): value for name, value in result.items() if name.startswith("feedback_")}
     largest = 0.0
     for label, feedback in (("ours", loaded(ours)), ("own", own)):
-        for name, value in our_values(feedback, said[f"{label}_predicted"]).items():
-            their_value = float(said[f"{label}_{name}"])
+        for name, value in our_values(feedback, result[f"{label}_predicted"]).items():
+            their_value = float(result[f"{label}_{name}"])
             largest = max(largest, abs(value - their_value))
             print(f"{label:5s} {name:10s} {value:.15f} {their_value:.15f}")
-    print(f"largest difference {largest:.2e}, obp {said['obp']}")
+    print(f"largest difference {largest:.2e}, obp {result['obp']}")
 
 
 def our_values(feedback, predicted):

@@ -111,18 +111,18 @@ def compare(ours, theirs):
     return largest
 
 
-def main(who, folder, values, said=None):
-    """Write our values, or read them and compare; what was found goes into `said`, with versions."""
+def main(who, folder, values, result=None):
+    """Write our values, or read them and compare; what was found goes into `result`, with versions."""
     paths = {name: Path(folder) / f"{name}.csv.gz" for name in LOGS}
     if who == "ours":
         Path(values).write_text(json.dumps({name: our_values(path) for name, path in paths.items()}), encoding="utf-8")
     else:
         ours = json.loads(Path(values).read_text("utf-8"))
         largest = compare(ours, {name: their_values(path) for name, path in paths.items()})
-        if said is not None:
+        if result is not None:
             versions = {"obp": version("obp"), "numpy": version("numpy"), "python": platform.python_version()}
             found = json.dumps({**versions, "largest_difference": largest}, indent=2)
-            Path(said).write_text(found + "\n", encoding="utf-8")
+            Path(result).write_text(found + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Write the files of the current formats: run `python -m data.write` in tests/ after a format version is raised.
 
-A folder that exists is never written again: it holds what users of that version have.
+A file that exists is never written again: it is what users of that version have. A new policy adds a file.
 """
 
 import json
@@ -35,9 +35,12 @@ def answers(policy, case):
 
 
 def write_policies(folder):
-    folder.mkdir()
-    expected = {}
+    folder.mkdir(exist_ok=True)
+    listed = folder / "expected.json"
+    expected = json.loads(listed.read_text())["policies"] if listed.exists() else {}
     for name, case in CASES.items():
+        if name in expected:
+            continue
         policy = case.make()
         case.learn(policy, N_LEARNED)
         policy.expect(policy.choose(case.contexts(0), id="pending"), expires=5.0)
@@ -46,7 +49,8 @@ def write_policies(folder):
         except CannotSave:
             continue
         expected[name] = answers(policy, case)
-    (folder / "expected.json").write_text(json.dumps({"written_by": __version__, "policies": expected}, indent=1))
+        print(f"{name} written.")
+    listed.write_text(json.dumps({"written_by": __version__, "policies": expected}, indent=1))
 
 
 def write_results(folder):
@@ -56,9 +60,6 @@ def write_results(folder):
 
 
 if __name__ == "__main__":
-    for folder, write in ((HERE / f"policies-{VERSION}", write_policies), (HERE / f"results-{FORMAT}", write_results)):
-        if folder.exists():
-            print(f"{folder.name} exists and is left as it is.")
-        else:
-            write(folder)
-            print(f"{folder.name} written.")
+    write_policies(HERE / f"policies-{VERSION}")
+    if not (HERE / f"results-{FORMAT}").exists():
+        write_results(HERE / f"results-{FORMAT}")

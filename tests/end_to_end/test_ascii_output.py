@@ -50,10 +50,10 @@ def in_ascii(*arguments):
 
 
 def assert_fine(ended):
-    said = ended.stdout + ended.stderr
-    assert ended.returncode == 0, said.decode("ascii", "replace")[-2000:]
-    assert b"UnicodeEncodeError" not in said
-    assert said.isascii()
+    result = ended.stdout + ended.stderr
+    assert ended.returncode == 0, result.decode("ascii", "replace")[-2000:]
+    assert b"UnicodeEncodeError" not in result
+    assert result.isascii()
 
 
 def test_what_a_script_prints_is_written_in_ascii(tmp_path):

@@ -72,7 +72,7 @@ def test_help_gives_examples(arguments, capsys, monkeypatch):
     assert max(map(len, out.splitlines())) <= 88
 
 
-def test_the_version_is_told(capsys):
+def test_the_version_is_reported(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["--version"])
 
@@ -81,7 +81,7 @@ def test_the_version_is_told(capsys):
 
 
 @pytest.mark.parametrize("arguments", [["demo", "--rounds", "many"], ["demo", "--color"], ["dance"]])
-def test_arguments_nobody_knows_are_refused(arguments, capsys):
+def test_unknown_arguments_are_rejected(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
 
@@ -143,7 +143,7 @@ def test_an_error_of_ours_keeps_to_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "kernelbandits: Two lines.\n"
 
 
-def test_quick_means_few_rounds_unless_told_otherwise(monkeypatch):
+def test_quick_means_few_rounds_unless_specified_otherwise(monkeypatch):
     asked = []
 
     def note(into, *, horizon, n_seeds, workers, progress):
@@ -175,7 +175,7 @@ def test_help_does_not_wait_for_experiments():
     subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
 
-def test_compare_writes_a_report_and_updates_a_page(tmp_path, capsys):
+def test_compare_writes_tables_and_updates_a_page(tmp_path, capsys):
     page = tmp_path / "policies.md"
     page.write_text("before\n<!-- table -->\n<!-- end of table -->\nafter\n", encoding="utf-8")
     into = tmp_path / "new"
@@ -187,10 +187,33 @@ def test_compare_writes_a_report_and_updates_a_page(tmp_path, capsys):
     assert "After 15 rounds, mean over 2 seeds" in out
     assert "| UCB1 " in out
     assert "| UCB1 " in page.read_text(encoding="utf-8")
-    assert (tmp_path / "policies" / "policies.png").read_bytes().startswith(b"\x89PNG")
-    assert len(json.loads((tmp_path / "policies" / "policies.json").read_text())["smooth"]) == 2
-    assert (into / "index.html").exists()
-    assert (into / "results" / "study.json").exists()
+    for folder in (into, tmp_path / "policies"):
+        assert "<svg" in (folder / "policies-light.svg").read_text(encoding="utf-8")
+        rows = json.loads((folder / "policies.json").read_text(encoding="utf-8"))["rows"]
+        assert {row["name"] for row in rows} == {"UCB1", "Random"}
+    assert (into / "results" / "smooth" / "study.json").exists()
+    written = page.read_text(encoding="utf-8")
+
+    page.write_text("<!-- table -->\n<!-- end of table -->\n", encoding="utf-8")
+    numbers = str(into / "policies.json")
+    assert main(["compare", "--from", numbers, "--into", str(tmp_path / "again"), "--page", str(page)]) == 0
+
+    assert page.read_text(encoding="utf-8") in written
+    assert not (tmp_path / "again" / "results").exists()
+
+
+def test_compare_tunes_and_uses_its_constants(tmp_path, capsys):
+    size = ["--rounds", "15", "--workers", "1", "--only", "UCB1", "--into", str(tmp_path)]
+
+    assert main(["compare", "--tune", *size]) == 0
+    constants = json.loads((tmp_path / "constants.json").read_text(encoding="utf-8"))["constants"]
+    size = ["--rounds", "15", "--seeds", "1", "--workers", "1", "--only", "UCB1", "Random", "--into", str(tmp_path)]
+    assert main(["compare", "--constants", str(tmp_path / "constants.json"), *size]) == 0
+
+    rows = json.loads((tmp_path / "policies.json").read_text(encoding="utf-8"))["rows"]
+    tuned = next(row for row in rows if row["setting"] == "tuned")
+    assert tuned["values"]["smooth"]["exploration"] == str(constants["UCB1"]["smooth"]["exploration"])
+    capsys.readouterr()
 
 
 def test_a_page_without_marks_is_rejected_before_anything_is_run(tmp_path, capsys):

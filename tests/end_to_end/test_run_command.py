@@ -52,10 +52,10 @@ def test_a_study_is_played_and_summed_up(study, tmp_path, capsys):
 def test_json_is_json_and_nothing_else(study, tmp_path, capsys):
     assert main(["run", study, "--workers", "1", "--json", "--into", str(tmp_path / "there")]) == 0
 
-    said = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert [row["policy"] for row in said["results"]][-1] == "Random"
-    assert said["results"][0]["n_runs"] == 2
-    assert said["folder"] == str(tmp_path / "there")
+    result = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert [row["policy"] for row in result["results"]][-1] == "Random"
+    assert result["results"][0]["n_runs"] == 2
+    assert result["folder"] == str(tmp_path / "there")
 
 
 def test_one_round_and_one_job_are_singular(tmp_path, capsys, monkeypatch):
@@ -66,17 +66,17 @@ def test_one_round_and_one_job_are_singular(tmp_path, capsys, monkeypatch):
         encoding="utf-8",
     )
 
-    said = []
+    result = []
     for command in ("run one.toml --dry-run", "run one.toml --workers 1", "report results/one"):
         assert main(command.split()) == 0
-        said.append(capsys.readouterr().out)
+        result.append(capsys.readouterr().out)
 
-    assert "1 job of 1 round, 1 of them to run." in said[0]
-    assert "After 1 round, one seed" in said[1]
+    assert "1 job of 1 round, 1 of them to run." in result[0]
+    assert "After 1 round, one seed" in result[1]
     assert "After 1 round, one seed" in (tmp_path / "report" / "table.md").read_text(encoding="utf-8")
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     assert "1 policy in 1 environment, 1 seed, 1 round." in page
-    assert not re.search(r"\b1 (rounds|seeds|jobs|runs)\b", "".join(said) + page)
+    assert not re.search(r"\b1 (rounds|seeds|jobs|runs)\b", "".join(result) + page)
 
 
 def test_a_failed_job_leaves_its_traceback_where_the_message_says(study, tmp_path, capsys, monkeypatch):
@@ -106,17 +106,17 @@ def test_a_name_that_is_a_path_does_not_lead_out_of_the_folder(study, tmp_path, 
     assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
 
 
-def test_a_full_disk_is_told_in_a_line(study, tmp_path, capsys, monkeypatch):
+def test_a_full_disk_is_reported_in_a_line(study, tmp_path, capsys, monkeypatch):
     def full(number):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
 
     assert main(["run", study, "--workers", "1"]) == 2
-    assert capsys.readouterr().err == "kernelbandits: results/first/study.json: No space left on device.\n"
+    assert capsys.readouterr().err == "kernelbandits: results/first/study.toml: No space left on device.\n"
 
 
-def test_labels_are_whole_where_nobody_sets_a_width(study, tmp_path, capsys, monkeypatch):
+def test_labels_are_whole_without_a_set_width(study, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
 
     assert main(["run", study, "--workers", "1"]) == 0
@@ -263,8 +263,8 @@ def test_an_interrupt_ends_all_processes_and_keeps_what_is_finished(tmp_path):
         check=False,
     )
 
-    said = process.stderr
-    assert (process.returncode, said) == (130, b"kernelbandits: interrupted.\n")
+    result = process.stderr
+    assert (process.returncode, result) == (130, b"kernelbandits: interrupted.\n")
     assert 0 < len(bytes_of(into)) < 60
     assert all(name.endswith(".parquet") and not name.startswith(".") for name in bytes_of(into))
 

@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -21,12 +23,22 @@ from kernelbandits.policies.experts import linear_experts
 from kernelbandits.posterior import posterior_factory
 from kernelbandits.types import Prediction, StageStep
 
-__all__ = ["LEFT_OUT", "TARGETS", "callable_of", "gaussian", "log_of_rows", "public_names", "rows"]
+__all__ = ["LEFT_OUT", "TARGETS", "callable_of", "folder", "gaussian", "log_of_rows", "public_names", "rows"]
 
 PACKAGES = (
     "kernels", "posterior", "selection", "theory", "policies", "policies.experts", "environments", "evaluation",
     "adapters", "types",
 )  # fmt: skip
+
+
+@cache
+def _temporary() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="kernelbandits-fuzz-")
+
+
+def folder() -> Path:
+    """The folder for all files of the calls; it is removed when the process ends."""
+    return Path(_temporary().name)
 
 
 def rows(n=4, seed=0):
@@ -92,7 +104,7 @@ def use_policy(policy: Any, contexts: Any = None) -> None:
         tolerant(lambda: policy.learn(decision, 0.5))
     tolerant(policy.describe)
     repr(policy)
-    tolerant(lambda: policy.save("policy.kb"))
+    tolerant(lambda: policy.save(folder() / "policy.kb"))
 
 
 def use_kernel(kernel: Any, points: Any = None) -> None:
@@ -111,6 +123,12 @@ def use_posterior(posterior: Any, points: Any = None) -> None:
     tolerant(lambda: posterior.predict(points))
     tolerant(lambda: posterior.log_det_gain)
     tolerant(posterior.state)
+
+
+def use_dictionary(rule):
+    """Observe with a dictionary by this rule."""
+    if isinstance(rule, kb.posterior.Dictionary):
+        use_posterior(kb.posterior.NystroemPosterior(gaussian(), regularization=1.0, dictionary=rule))
 
 
 def use_factory(factory: Any) -> None:
@@ -296,20 +314,23 @@ TARGETS: dict[str, Target] = {
     ),
     "kernels.Precomputed": calls(lambda kernel: use_kernel(kernel, [0, 1, 2, 3]), table=lambda: np.eye(4) + 0.5),
     "kernels.Product": calls(use_kernel, parts=lambda: (gaussian(), Linear())),
+    "kernels.QuadratureFourier": calls(use_kernel, kernel=gaussian, extent=lambda: [3.0, 3.0, 3.0], accuracy=0.1),
+    "kernels.RandomFourier": calls(use_kernel, kernel=gaussian, n_columns=3, n_frequencies=5, orthogonal=True, seed=0),
     "kernels.RationalQuadratic": calls(use_kernel, length_scale=1.0),
     "kernels.Scaled": calls(use_kernel, kernel=gaussian, factor=2.0),
     "kernels.SimilarityTable": calls(use_table, similarities=lambda: np.eye(3) + 0.5, ids=lambda: [0, 1, 2]),
-    "kernels.Spectrum": calls(lambda kernel: use_kernel(kernel, WORDS), n=lambda: (1, 2)),
+    "kernels.Spectrum": calls(
+        lambda kernel: use_kernel(kernel, WORDS), n=lambda: (1, 2), analyzer="word", lowercase=True
+    ),
     "kernels.Sum": calls(use_kernel, parts=lambda: (gaussian(), Linear())),
     "kernels.TableIds": calls(use_kind, table=lambda: SimilarityTable(np.eye(4))),
-    "kernels.TfIdf": calls(lambda kernel: use_kernel(kernel, WORDS), corpus=lambda: list(WORDS)),
+    "kernels.TfIdf": calls(
+        lambda kernel: use_kernel(kernel, WORDS), corpus=lambda: list(WORDS), analyzer="word", lowercase=True
+    ),
     "kernels.as_kernel": calls(use_kernel, ("kernel",), kernel=gaussian),
     "kernels.detect": calls(table=lambda: np.eye(4) + 0.5),
     "kernels.kind_of": calls(use_kind, points=rows),
     "kernels.median_length_scale": calls(points=rows, seed=0),
-    "kernels.random_features": calls(
-        lambda made: tolerant(lambda: made.features(rows())), kernel=gaussian, n_columns=3, n_features=10, seed=0
-    ),
     "kernels.repair": calls(lambda made: use_table(made[0]), table=lambda: np.eye(4) + 0.5),
     "kernels.unpack_kernel": calls(
         use_kernel, parameters=lambda: {"class": "Gaussian", "length_scale": 1.0}, arrays=no_arrays
@@ -317,8 +338,21 @@ TARGETS: dict[str, Target] = {
     # -- posteriors
     "posterior.AutoPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
     "posterior.LowRankPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
+    "posterior.DevicePosterior": calls(
+        use_posterior, kernel=gaussian, regularization=1.0, device="cpu", array_library="array_api_strict"
+    ),
     "posterior.ExactPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
     "posterior.ForgettingPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0, rate=0.9),
+    "posterior.BatchedResampling": calls(
+        use_dictionary, oversampling=2.0, threshold=2.0, batch="mean", size=lambda: None
+    ),
+    "posterior.LogisticPosterior": calls(use_posterior, kernel=gaussian, regularization=1.0),
+    "posterior.NystroemPosterior": calls(
+        use_posterior, kernel=gaussian, regularization=1.0, dictionary=lambda: kb.posterior.Resampling(), seed=1
+    ),
+    "posterior.OnlineRowSampling": calls(use_dictionary, oversampling=2.0, accuracy=0.5, projection=1.0, size=10),
+    "posterior.Resampling": calls(use_dictionary, oversampling=2.0, size=10),
+    "posterior.ResidualDictionary": calls(use_dictionary, size=2, tolerance=0.01, accuracy=lambda: None),
     "posterior.NamedPosterior": calls(use_factory, name="windowed", options=lambda: {"length": 20}),
     "posterior.PartitionedPosterior": calls(
         lambda made: use_posterior(made, kb.Pairs([0.5, 0.1, 0.2], WORDS)),
@@ -377,16 +411,25 @@ TARGETS: dict[str, Target] = {
     ),
     "theory.confidence_ball_bound": calls(horizon=100, n_features=3, failure_probability=0.1),
     "theory.effective_dimension": calls(gram=lambda: np.eye(4), regularization=1.0, horizon=10),
+    "theory.effective_dimension_bound": calls(scale=3.0, decay=1.5, regularization=1.0, horizon=10),
     "theory.elliptical_potential": calls(widths=lambda: [1.0, 0.5], log_det_gain=2.0, regularization=1.0),
     "theory.exp4_bound": calls(horizon=100, n_actions=4, n_experts=5),
     "theory.exp4p_bound": calls(horizon=100, n_actions=4, n_experts=5, failure_probability=0.1),
     "theory.exploration_from": calls(use_schedule, description=lambda: {"class": "Constant", "value": 0.5}),
+    "theory.finite_dimension_gain": calls(horizon=100, n_dimensions=3, noise_variance=1.0),
     "theory.format_bounds": calls(rows=lambda: kb.theory.compare_bounds(horizon=100, n_actions=4, n_features=3)),
+    "theory.gain_and_dimension": calls(gram=lambda: np.eye(4), regularization=1.0, noise_variance=1.0, horizon=10),
+    "theory.gp_ucb_agnostic_bound": calls(
+        horizon=100, information_gain=3.0, noise_variance=1.0, norm_bound=1.0, failure_probability=0.1
+    ),
     "theory.gp_ucb_bound": calls(
         horizon=100, n_actions=4, information_gain=1.5, noise_variance=0.5, failure_probability=0.1
     ),
     "theory.horizon_logarithm": calls(horizon=100, effective_dimension=2.0, regularization=1.0),
     "theory.information_gain": calls(gram=lambda: np.eye(4), noise_variance=1.0),
+    "theory.information_gain_rate": calls(
+        kernel=lambda: kb.kernels.Gaussian(length_scale=1.0), horizon=10, n_features=2
+    ),
     "theory.interlacing": calls(before=lambda: [2.0, 1.0], after=lambda: [3.0, 1.5, 0.5]),
     "theory.kappa": calls(regularization=1.0),
     "theory.kernel_ucb_bound": calls(horizon=100, regularization=1.0, log_det_gain=3.0, exploration=1.0),
@@ -402,6 +445,7 @@ TARGETS: dict[str, Target] = {
     "theory.lemma_6": calls(original=lambda: [steps()], replaced=lambda: [steps()], stage=1),
     "theory.lemma_7": calls(walk=steps, truth=lambda: [0.1, 0.2], scale=1.0),
     "theory.log_det_gain": calls(gram=lambda: np.eye(4), regularization=1.0),
+    "theory.maximum_information_gain": calls(gram=lambda: np.eye(4), horizon=3, noise_variance=1.0),
     "theory.n_stages": calls(horizon=100),
     "theory.oful_bound": calls(horizon=100, n_features=3, regularization=1.0, norm_bound=1.0, failure_probability=0.1),
     "theory.policy_elimination_bound": calls(horizon=100, n_actions=4, n_policies=5, failure_probability=0.1),
@@ -441,6 +485,11 @@ TARGETS: dict[str, Target] = {
         decision=lambda: kb.LinUCB().choose(rows()),
         reward=0.5,
     ),
+    "policies.BBKB": calls(use_policy, kernel=gaussian, threshold=2.0, oversampling=5.0, seed=0),
+    "policies.BKB": calls(use_policy, kernel=gaussian, oversampling=5.0, seed=0),
+    "policies.CBBKB": calls(use_policy, kernel=gaussian, threshold=2.0, oversampling=5.0, seed=0),
+    "policies.EKUCB": calls(use_policy, kernel=gaussian, oversampling=2.0, accuracy=0.5, projection=1.0, seed=0),
+    "policies.MiniBatchGPUCB": calls(use_policy, kernel=gaussian, noise_variance=0.5, threshold=2.0, seed=0),
     "policies.GPUCB": calls(use_policy, kernel=gaussian, noise_variance=0.5, seed=0),
     "policies.GridGP": calls(use_policy, actions=rows, kernel=gaussian, horizon=20),
     "policies.GrowingGapWeight": calls(
@@ -458,13 +507,13 @@ TARGETS: dict[str, Target] = {
     "policies.OFUL": calls(use_policy, noise_scale=0.5, norm_bound=1.0, seed=0),
     "policies.PACBayes": calls(use_policy, centers=rows, n_actions=4, seed=0),
     "policies.PEGE": calls(use_policy, actions=rows),
-    "policies.PhasedElimination": calls(use_policy, kernel=gaussian, actions=rows, norm_bound=1.0),
+    "policies.PhasedElimination": calls(use_policy, kernel=gaussian, actions=rows),
     "policies.PolicyElimination": calls(use_policy, **OVER_EXPERTS, n_actions=4),
     "policies.RandomizedUCB": calls(use_policy, **OVER_EXPERTS, n_actions=4, most_steps=20),
     "policies.Softmax": calls(use_policy, policy=lambda: kb.KernelUCB(gaussian()), temperature=0.5, seed=0),
-    "policies.SupKernelUCB": calls(use_policy, kernel=gaussian, horizon=20, n_actions=4, norm_bound=1.0),
+    "policies.SupKernelUCB": calls(use_policy, kernel=gaussian, horizon=20, n_actions=4),
     "policies.SupLinRel": calls(use_policy, horizon=20, n_actions=4),
-    "policies.SupLinUCB": calls(use_policy, horizon=20, n_actions=4, norm_bound=1.0),
+    "policies.SupLinUCB": calls(use_policy, horizon=20, n_actions=4),
     "policies.UCB1": calls(use_policy, seed=0),
     "policies.UncertaintyEllipsoid": calls(use_policy, actions=rows),
     "policies.UniformRandom": calls(use_policy, seed=0),
@@ -523,6 +572,7 @@ TARGETS: dict[str, Target] = {
         propensities=lambda: [0.5, 0.25],
         rewards=lambda: [1.0, 0.0],
     ),
+    "environments.click_rewards": calls(places=lambda: [0, None], k=2),
     "environments.Logged": calls(use_environment, log=log_of_rows),
     "environments.QuadraticForm": calls(use_environment, n_features=3, seed=0),
     "environments.RKHSFunction": calls(
@@ -546,6 +596,10 @@ TARGETS: dict[str, Target] = {
     "evaluation.DirectMethod": calls(use_estimator, kernel=gaussian),
     "evaluation.DoublyRobust": calls(use_estimator, model=lambda: kb.evaluation.DirectMethod(gaussian())),
     "evaluation.IPS": calls(use_estimator),
+    "evaluation.MarginalizedIPS": calls(use_estimator, kernel=gaussian, normalized=True),
+    "evaluation.PropensityModel": calls(
+        lambda made: tolerant(lambda: made.estimate([rows()] * 8, [0, 1] * 4, [0.0] * 8)), kernel=gaussian
+    ),
     "evaluation.Replay": calls(use_estimator),
     "evaluation.SelfNormalizedIPS": calls(use_estimator),
     "evaluation.Switch": calls(use_estimator, model=lambda: kb.evaluation.DirectMethod(gaussian()), threshold=2.0),
@@ -622,11 +676,11 @@ TARGETS: dict[str, Target] = {
     ),
     "adapters.log_to_frame": calls(log=log_of_rows),
     "adapters.read_adf_text": calls(use_log, path=lambda: _adf_text()),
-    "adapters.read_dsjson": calls(use_log, path=lambda: _dsjson()),
+    "adapters.read_dsjson": calls(use_log, path=lambda: _dsjson(), slots="decisions"),
     "adapters.to_obp": calls(log=log_of_pairs),
     "adapters.trace_to_frame": calls(trace=trace),
-    "adapters.write_adf_text": calls(log=log_of_rows, path=lambda: "written.txt"),
-    "adapters.write_dsjson": calls(log=log_of_rows, path=lambda: "written.json"),
+    "adapters.write_adf_text": calls(log=log_of_rows, path=lambda: folder() / "written.txt"),
+    "adapters.write_dsjson": calls(log=log_of_rows, path=lambda: folder() / "written.json"),
     # -- values
     "types.Pairs": calls(
         lambda made: use_policy(kb.KernelUCB(PairProduct(gaussian(), Spectrum(n=2))), made),
@@ -646,16 +700,19 @@ INTERFACE = "an interface"
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("kernels.Ids", "kernels.Rows", "kernels.Sets", "kernels.Strings"), "has no arguments"),
     **dict.fromkeys(("kernels.Kernel", "kernels.KernelLike", "kernels.PointKind"), INTERFACE),
-    **dict.fromkeys(("kernels.RandomFeatures",), INSIDE),
-    **dict.fromkeys(("kernels.RepairReport", "posterior.KernelFit"), RESULT),
+    **dict.fromkeys(
+        ("kernels.RepairReport", "posterior.Certificate", "posterior.KernelFit", "posterior.Probabilities"), RESULT
+    ),
     **dict.fromkeys(("posterior.Pending", "posterior.Placed"), INSIDE),
-    **dict.fromkeys(("posterior.Capabilities", "posterior.Posterior", "posterior.PosteriorFactory"), INTERFACE),
+    **dict.fromkeys(("posterior.Capabilities", "posterior.Dictionary"), INTERFACE),
+    **dict.fromkeys(("posterior.Posterior", "posterior.PosteriorFactory"), INTERFACE),
     **dict.fromkeys(
         ("selection.CatalogEngine", "selection.CatalogView", "selection.Screening", "selection.screened",
          "selection.tied_for_best", "selection.tied_in_each"), INSIDE,
     ),
     "selection.compile_ahead": "has no arguments",
     "theory.Check": RESULT,
+    "theory.MaximumGain": RESULT,
     "theory.Exploration": INTERFACE,
     **dict.fromkeys(("policies.Selection", "policies.Contribution", "policies.Explanation"), RESULT),
     **dict.fromkeys(("policies.GapWeight", "policies.Policy"), INTERFACE),
@@ -673,12 +730,14 @@ LEFT_OUT: dict[str, str] = {
         ("environments.Environment", "environments.JointSpace", "environments.Spherical", "environments.World",
          "evaluation.Estimator", "evaluation.FittedModel", "evaluation.RewardModel"), INTERFACE,
     ),
-    **dict.fromkeys(("evaluation.Coverage", "evaluation.Estimate", "evaluation.Trace"), RESULT),
+    **dict.fromkeys(
+        ("evaluation.Coverage", "evaluation.Estimate", "evaluation.EstimatedLog", "evaluation.Trace"), RESULT
+    ),
     "evaluation.NO_STAGE": "a constant",
     "evaluation.Recorder": "has no arguments",
     "policies.experts.GreedyRidge": "made by `taught`, which is called",
     "adapters.VowpalLog": RESULT,
-    **dict.fromkeys(("types.Decision", "types.Slate"), "checked where it is learnt: see test_odd_decisions.py"),
+    **dict.fromkeys(("types.Decision", "types.Slate"), "checked where it is learned: see test_odd_decisions.py"),
     **dict.fromkeys(("types.Plays", "types.Prediction", "types.SelectionCost", "types.StageStep"), RESULT),
     **dict.fromkeys(
         ("types.Indices", "types.ItemId", "types.Matrix", "types.Parameters", "types.Point",
@@ -728,26 +787,26 @@ def _uniform(_repeat):
 
 
 def _saved_policy():
-    path = Path("saved.kb")
+    path = folder() / "saved.kb"
     if not path.exists():
         kb.KernelUCB(gaussian()).save(path)
     return path
 
 
 def _news():
-    path = Path("news.csv")
+    path = folder() / "news.csv"
     path.write_text("class,title,description\nSports,Goal,Late.\nWorld,Vote,Soon.\n" * 6)
     return path
 
 
 def _adf_text():
-    path = Path("log.txt")
+    path = folder() / "log.txt"
     path.write_text("shared |User age:3\n|Item color=red\n0:-1.5:0.25 |Item color=blue price:2\n")
     return path
 
 
 def _dsjson():
-    path = Path("log.json")
+    path = folder() / "log.json"
     if not path.exists():
         kb.adapters.write_dsjson(log_of_rows(), path)
     return path

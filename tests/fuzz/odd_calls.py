@@ -8,13 +8,13 @@ import signal
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from fuzz.baselines import TARGETS, callable_of
+from fuzz.baselines import TARGETS, callable_of, folder
 from fuzz.odd_values import FUNCTIONS, LARGE_COUNTS, ODD
 from kernelbandits.errors import KernelBanditError, KernelBanditWarning
 
@@ -66,10 +66,11 @@ def limits() -> Iterator[None]:
 
 
 def raw_error(call: str, step) -> RawError | None:
-    """Run a step; the exception it ends in, unless it is one of this library."""
+    """Run a step; the exception it ends in, unless it is one of this library. Odd values may be names of files."""
     signal.alarm(MOST_SECONDS)
     try:
-        step()
+        with chdir(folder()):
+            step()
     except (KernelBanditError, OSError):  # what the system has against a file is its own error
         return None
     except Exception as error:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import kernelbandits as kb
-from fuzz.baselines import TARGETS, WORDS, callable_of, gaussian, rows
+from fuzz.baselines import TARGETS, WORDS, callable_of, folder, gaussian, rows
 from fuzz.odd_calls import RawError, raw_error
 from fuzz.odd_values import ODD
 from kernelbandits.errors import KernelBanditError
@@ -20,7 +20,7 @@ from kernelbandits.types import Decision
 __all__ = ["method_calls", "method_outcome"]
 
 LEARNED = 3
-"""Rounds that a living policy has learnt."""
+"""Rounds that a living policy has learned."""
 
 
 def round_of(name: str, seed: int = 0) -> Any:
@@ -32,7 +32,7 @@ def round_of(name: str, seed: int = 0) -> Any:
 
 
 class Living:
-    """A policy that has learnt a little, with one decision that is learnt and one that is not."""
+    """A policy that has learned a little, with one decision that is learned and one that is not."""
 
     def __init__(self, name: str) -> None:
         self.policy = callable_of(name)(**TARGETS[name].arguments())
@@ -48,12 +48,12 @@ class Living:
     def answers(self) -> tuple[Any, ...]:
         """What a copy says and does next."""
         policy = self.policy.copy()
-        said = []
+        result = []
         for t in (20, 21):
             decision = policy.choose(round_of(self.name, t))
-            said.append((decision.action, decision.score, decision.propensity, decision.round_index))
+            result.append((decision.action, decision.score, decision.propensity, decision.round_index))
             policy.learn(decision, 0.25)
-        return tuple(said), tuple(policy.pending)
+        return tuple(result), tuple(policy.pending)
 
     def methods(self) -> dict[str, dict[str, Any]]:
         """Valid arguments of every method."""
@@ -66,19 +66,26 @@ class Living:
                 "id": "x",
             },
             "choose a slate": {"contexts": contexts, "k": 2, "diverse": False, "ids": None, "eligible": None},
-            "choose_many": {"rounds": [contexts, contexts]},
+            "choose_many": {"rounds": [contexts, contexts], "ids": None, "eligible": None},
             "probabilities": {"contexts": contexts, "ids": None, "eligible": None},
-            "probabilities_many": {"rounds": [contexts, contexts], "ids": None},
+            "probabilities_many": {"rounds": [contexts, contexts], "ids": None, "eligible": None},
+            "slate_probabilities": {"contexts": contexts, "actions": [2, 0], "ids": None, "eligible": None},
+            "place_probabilities": {"contexts": contexts, "k": 2, "ids": None, "eligible": None},
             "explain": {"decision": self.open, "most": 3},
             "learn": {"decision": self.open, "reward": 0.5},
             "learn_many": {"decisions": [self.open], "rewards": [0.5]},
-            "play": {"rounds": [contexts], "rewards": [[0.1, 0.2, 0.3, 0.4]]},
+            "play": {
+                "rounds": [contexts],
+                "rewards": [[0.1, 0.2, 0.3, 0.4]],
+                "ids": [["a", "b", "c", "d"]],
+                "eligible": [np.ones(4, dtype=bool)],
+            },
             "warm_start": {"contexts": contexts, "rewards": [0.1, 0.2, 0.3, 0.4], "times": 1, "ids": None},
             "expect": {"decision": self.open},
             "withdraw": {"decision": self.awaited},
             "amend": {"decision": self.learned, "was": 0.5, "now": 0.25},
             "unlearn": {"decision": self.learned, "reward": 0.5},
-            "save": {"path": "living.kb"},
+            "save": {"path": folder() / "living.kb"},
             "reseed": {"seed": 3},
         }
 
@@ -101,9 +108,14 @@ POSTERIORS: dict[str, Callable[[], Any]] = {
     "auto": lambda: posterior_factory("auto")(gaussian(), 0.5),
     "exact": lambda: posterior_factory("exact")(gaussian(), 0.5),
     "primal": lambda: posterior_factory("primal")(Linear(), 0.5),
+    "logistic": lambda: posterior_factory("logistic")(gaussian(), 0.5),
     "windowed": lambda: posterior_factory("windowed", length=5)(gaussian(), 0.5),
     "forgetting": lambda: posterior_factory("forgetting", rate=0.9)(gaussian(), 0.5),
     "compressed": lambda: kb.posterior.LowRankPosterior(gaussian(), regularization=0.5),
+    "with a budget": lambda: kb.posterior.AutoPosterior(gaussian(), regularization=0.5, budget=3),
+    "resampled": lambda: kb.posterior.NystroemPosterior(
+        gaussian(), regularization=0.5, dictionary=kb.posterior.BatchedResampling()
+    ),
 }
 
 POSTERIOR_METHODS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -135,18 +147,18 @@ def method_outcome(owner: str, method: str, parameter: str, odd: str) -> list[Ra
     living = Living(owner)
     call = f"{owner}.{method}({parameter}={odd})"
     before = living.answers()
-    refused: list[KernelBanditError] = []
+    rejected: list[KernelBanditError] = []
 
     def step() -> None:
         try:
             _call(living, method, parameter, ODD[odd]())
         except KernelBanditError as error:
-            refused.append(error)
+            rejected.append(error)
 
     found = [raw_error(call, step)]
     after: list[Any] = []
     found.append(raw_error(f"use after {call}", lambda: after.append(living.answers())))
-    if (refused or found[0]) and after and not _same(after[0], before):
+    if (rejected or found[0]) and after and not _same(after[0], before):
         found.append(RawError(call, f"a refused call has moved the policy: {before} to {after[0]}", "nothing raised"))
     return [error for error in found if error is not None]
 
@@ -168,7 +180,7 @@ def _call(living: Living, method: str, parameter: str, value: Any) -> None:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Equal up to rounding: after a refusal some models are computed again from what they have learnt."""
+    """Equal up to rounding: after a refusal some models are computed again from what they have learned."""
     (decisions, pending), (others, awaited) = first, second
     return pending == awaited and np.allclose(decisions, others, rtol=1e-9, atol=0.0, equal_nan=True)
 
@@ -179,17 +191,17 @@ def _posterior_outcome(owner: str, method: str, parameter: str, odd: str) -> lis
     before = posterior.predict(rows(seed=1))
     call = f"{owner}.{method}({parameter}={odd})"
     arguments = {**POSTERIOR_METHODS[method](), parameter: ODD[odd]()}
-    refused: list[KernelBanditError] = []
+    rejected: list[KernelBanditError] = []
 
     def step() -> None:
         try:
             getattr(posterior, method)(**arguments)
         except KernelBanditError as error:
-            refused.append(error)
+            rejected.append(error)
 
     found = [raw_error(call, step)]
     after: list[Any] = []
     found.append(raw_error(f"use after {call}", lambda: after.append(posterior.predict(rows(seed=1)))))
-    if (refused or found[0]) and after and not np.allclose(after[0].mean, before.mean, rtol=1e-9):
+    if (rejected or found[0]) and after and not np.allclose(after[0].mean, before.mean, rtol=1e-9):
         found.append(RawError(call, "a refused call has moved the posterior", "nothing raised"))
     return [error for error in found if error is not None]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kernelbandits as kb
-from fuzz.baselines import LEFT_OUT, TARGETS, callable_of, public_names
+from fuzz.baselines import LEFT_OUT, TARGETS, callable_of, folder, gaussian, public_names
 from fuzz.odd_calls import argument_calls, change_outcomes, limits, outcome, parameters_of, raw_error
 from fuzz.odd_methods import POLICIES, method_calls, method_outcome
 from fuzz.odd_values import ODD
@@ -21,10 +21,11 @@ MOST_RAW_ERRORS = 0
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_within_limits(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # some odd values are file names
+def within_limits(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with limits():
         yield
+    assert list(tmp_path.iterdir()) == [], "a call has written outside of the folder of these tests"
 
 
 def raw_errors_of_arguments(n_single, n_double):
@@ -109,6 +110,14 @@ def test_many_odd_arguments_of_methods_end_in_errors_of_the_library_and_move_not
     assert len(errors) <= MOST_RAW_ERRORS, listed(errors)
 
 
+def test_files_of_calls_lie_in_the_folder_of_these_tests():
+    outcome("policies.KernelUCB", {})
+    outcome("policies.load", {})
+    raw_error("a relative path", lambda: callable_of("policies.KernelUCB")(gaussian()).save("relative.kb"))
+
+    assert {"policy.kb", "saved.kb", "relative.kb"} <= {path.name for path in folder().iterdir()}
+
+
 def test_a_raw_error_would_be_counted(monkeypatch):
     monkeypatch.setattr(Gaussian, "__post_init__", lambda self: float(self.length_scale))
 
@@ -136,7 +145,7 @@ def test_a_raw_error_in_use_would_be_counted(monkeypatch):
     assert outcome("kernels.Gaussian", {"length_scale": "text"}).call.startswith("use of kernels.Gaussian")
 
 
-def test_a_refused_call_that_moves_the_policy_would_be_counted(monkeypatch):
+def test_a_rejected_call_that_moves_the_policy_would_be_counted(monkeypatch):
     learn = kb.KernelUCB.learn
 
     def learn_and_refuse(self, decision, reward):

@@ -31,7 +31,7 @@ def test_every_family_is_saved_and_works():
     assert counts == {"works": len(FAMILIES)}, complaints(bad)
 
 
-def test_a_changed_file_is_refused_or_holds_a_policy_that_works():
+def test_a_changed_file_is_rejected_or_holds_a_policy_that_works():
     counts, bad = outcomes(N_CASES)
 
     assert not bad, complaints(bad)
@@ -41,14 +41,14 @@ def test_a_changed_file_is_refused_or_holds_a_policy_that_works():
 
 
 @pytest.mark.long
-def test_a_file_changed_in_thousands_of_ways_is_refused_or_holds_a_policy_that_works():
+def test_a_file_changed_in_thousands_of_ways_is_rejected_or_holds_a_policy_that_works():
     counts, bad = outcomes(N_CASES_LONG, seed=1)
 
     assert not bad, complaints(bad)
     assert sum(counts.values()) == N_CASES_LONG
 
 
-def test_a_file_full_of_extreme_numbers_is_refused_or_holds_a_policy_that_works():
+def test_a_file_full_of_extreme_numbers_is_rejected_or_holds_a_policy_that_works():
     counts, bad = outcomes(N_EXTREMES * len(FAMILIES), change=extreme_file)
 
     assert not bad, complaints(bad)

@@ -10,7 +10,7 @@ from kernelbandits.kernels import Delta, Gaussian, Linear, PairProduct, Precompu
 from kernelbandits.policies import GrowingGapWeight
 from kernelbandits.policies.experts import constant_experts, linear_experts
 from kernelbandits.posterior import LowRankPosterior, posterior_factory
-from kernelbandits.theory import IGPUCB, Constant, Mixture
+from kernelbandits.theory import IGPUCB, Constant, GPUCBFinite, Mixture
 
 KERNEL = Gaussian(length_scale=0.4)
 UNIT = (0.0, 1.0)
@@ -28,10 +28,18 @@ def kernel_ucb(
     seed: int, *, posterior: Any = "auto", kernel: Any = KERNEL, exploration: Any = 0.5, **other: Any
 ) -> Any:
     """KernelUCB with all its parameters."""
-    arguments = {"reward_range": None, "ties": "lowest", "engine": "auto", **other}
+    arguments = {
+        "budget": None, "accuracy": None, "device": "cpu", "reward_range": None, "ties": "lowest", "engine": "auto",
+        **other,
+    }  # fmt: skip
     return kb.KernelUCB(
         kernel, regularization=0.3, exploration=exploration, posterior=posterior, seed=seed, **arguments
     )
+
+
+def sampled(seed: int) -> dict[str, Any]:
+    """Parameters that the policies with a sampled dictionary share."""
+    return {"regularization": 0.3, "exploration": 0.5, "ties": "lowest", "reward_range": None, "seed": seed}
 
 
 def lin_ucb(seed: int, model: str = "shared", shared_columns: Any = None) -> Any:
@@ -99,8 +107,26 @@ ROW_POLICIES: dict[str, Make] = {
     "GPUCB": lambda w, s: kb.GPUCB(
         KERNEL,
         noise_variance=0.1,
-        exploration=None,
+        exploration=GPUCBFinite(failure_probability=0.1),
+        budget=None,
+        accuracy=None,
         failure_probability=0.1,
+        reward_range=None,
+        ties="lowest",
+        seed=s,
+    ),
+    "BKB": lambda w, s: kb.BKB(KERNEL, oversampling=3.0, **sampled(s)),
+    "BBKB": lambda w, s: kb.BBKB(KERNEL, oversampling=3.0, threshold=1.5, **sampled(s)),
+    "CBBKB": lambda w, s: kb.CBBKB(KERNEL, oversampling=3.0, threshold=1.5, **sampled(s)),
+    "EKUCB": lambda w, s: kb.EKUCB(KERNEL, oversampling=1.5, accuracy=0.4, projection=0.9, **sampled(s)),
+    "MiniBatchGPUCB": lambda w, s: kb.MiniBatchGPUCB(
+        KERNEL,
+        threshold=1.5,
+        noise_variance=0.1,
+        exploration=GPUCBFinite(failure_probability=0.1),
+        failure_probability=0.1,
+        budget=None,
+        accuracy=None,
         reward_range=None,
         ties="lowest",
         seed=s,
@@ -133,6 +159,9 @@ ROW_POLICIES: dict[str, Make] = {
         regularization=0.3,
         exploration=0.5 * sqrt(0.3),
         posterior="auto",
+        budget=None,
+        accuracy=None,
+        device="cpu",
         draws="auto",
         n_features=100,
         propensity_draws=16,
@@ -145,6 +174,9 @@ ROW_POLICIES: dict[str, Make] = {
         regularization=0.3,
         gap_weight=GrowingGapWeight(scale=8.0),
         posterior="auto",
+        budget=None,
+        accuracy=None,
+        device="cpu",
         reward_range=None,
         seed=s,
     ),
@@ -156,6 +188,9 @@ ROW_POLICIES: dict[str, Make] = {
         horizon=w.horizon,
         uniform_factor=0.3,
         posterior="auto",
+        budget=None,
+        accuracy=None,
+        device="cpu",
         reward_range=None,
         seed=s,
     ),
@@ -209,12 +244,19 @@ ROW_POLICIES: dict[str, Make] = {
         seed=s,
     ),
     "PolicyElimination": lambda w, s: kb.PolicyElimination(
-        experts(w), n_actions=w.n_actions, failure_probability=0.05, exploration=0.5, reward_range=UNIT, seed=s
+        experts(w),
+        n_actions=w.n_actions,
+        failure_probability=0.05,
+        uniform_factor=1.0,
+        exploration=0.5,
+        reward_range=UNIT,
+        seed=s,
     ),
     "RandomizedUCB": lambda w, s: kb.RandomizedUCB(
         experts(w),
         n_actions=w.n_actions,
         failure_probability=0.05,
+        uniform_factor=1.0,
         regret_factor=10.0,
         schedule="doubling",
         tolerance=0.01,
@@ -223,7 +265,13 @@ ROW_POLICIES: dict[str, Make] = {
         seed=s,
     ),
     "ILOVETOCONBANDITS": lambda w, s: kb.ILOVETOCONBANDITS(
-        experts(w), n_actions=w.n_actions, failure_probability=0.05, regret_factor=1.0, reward_range=UNIT, seed=s
+        experts(w),
+        n_actions=w.n_actions,
+        failure_probability=0.05,
+        uniform_factor=1.0,
+        regret_factor=1.0,
+        reward_range=UNIT,
+        seed=s,
     ),
     "UniformRandom": lambda w, s: kb.UniformRandom(reward_range=None, seed=s),
 }
@@ -270,7 +318,9 @@ OTHER_POINTS: dict[str, tuple[str, Make]] = {
             action_kernel=Spectrum(n=2),
             combine="product",
             noise_variance=0.1,
-            exploration=None,
+            exploration=GPUCBFinite(failure_probability=0.1),
+            budget=None,
+            accuracy=None,
             failure_probability=0.1,
             reward_range=None,
             ties="lowest",

@@ -1,4 +1,4 @@
-"""Whatever is observed, amended, taken back or awaited, in any order: the answers are those of the definition.
+"""Whatever is observed, amended, removed or pending, in any order: the answers are those of the definition.
 
 Oracles 3, 4, 8, 9 and 13 over every posterior and every kind of point, with histories that hypothesis makes up.
 """
@@ -32,6 +32,7 @@ from kernelbandits.posterior import (
     PerActionPosterior,
     PrimalPosterior,
 )
+from weighted import observe_one
 
 ROWS = np.random.default_rng(0).normal(size=(9, 3))
 WORDS = ["red boat", "red coat", "blue goat", "blue coat", "green ship", "ship", "shipping", "boat", "a"]
@@ -87,7 +88,7 @@ class History:
             self.rows += rows
             self.rewards += values.tolist()
         elif what == "one":
-            self.posterior.observe_one(self.take(rows[:1]), float(values[0]))
+            observe_one(self.posterior, self.take(rows[:1]), float(values[0]))
             self.rows += rows[:1]
             self.rewards.append(float(values[0]))
         elif what == "many times":
@@ -122,7 +123,7 @@ class History:
 
     def check_best(self, mean, width):
         for exploration in (0.0, 0.7, 4.0):
-            best = self.posterior.best(self.points, exploration)
+            best = self.posterior._best(self.points, exploration)
             if best is not None:  # it need not know
                 score = mean[best.row] + exploration * width[best.row]
                 assert_allclose(score, (mean + exploration * width).max(), rtol=1e-6, atol=1e-7)

@@ -16,7 +16,15 @@ from kernelbandits.posterior import ExactPosterior
 from kernelbandits.posterior._primal_loops import bound_rows
 from kernelbandits.posterior.pending import _factor_beside_identity
 from kernelbandits.selection import screening, ties
-from kernelbandits.selection._catalog_loops import N_RUN, N_STATE, LogArrays, RoundLimits, best_loop, round_loop
+from kernelbandits.selection._catalog_loops import (
+    N_RUN,
+    N_STATE,
+    PER_FLAG,
+    LogArrays,
+    RoundLimits,
+    best_loop,
+    round_loop,
+)
 from kernelbandits.selection._screening_loops import threshold_of
 from kernelbandits.selection.active_set import ActiveSet
 from kernelbandits.selection.screening import DualWeights, PanelTable, bound_terms
@@ -67,20 +75,20 @@ def test_a_threshold_misses_no_tied_action(bar_of):
 
 @pytest.mark.parametrize("is_pulled", [False, True])
 def test_a_whole_round_in_one_call_misses_no_tied_action(is_pulled):
-    """The tied action stands in another block than the leader, which is searched only if the threshold says so."""
+    """The tied action has another flag than the leader, which is searched only if the threshold says so."""
     exploration, gamma = 0.7, 0.3
     pulled = sqrt(1.0 * gamma / (1.0 + gamma))  # deviation of an action of variance 1 after one pull
     for score, mean, variance in scores_at_the_edge(n=300):
-        items = np.full((2, 1025), -1e6)
+        items = np.full((2, PER_FLAG + 1), -1e6)
         items[1] = 0.0
-        items[:, 1024] = mean, variance
+        items[:, PER_FLAG] = mean, variance
         counts = sums = np.zeros(0)
         if is_pulled:  # its reward makes the first action the leader
             reward = (score - exploration * pulled) * (1.0 + gamma)
             counts, sums, items[:, 0] = np.ones(1), np.array([reward]), (0.0, 1.0)
         else:
             items[:, 0] = score, 0.0
-        rows = np.zeros((2, 1025))
+        rows = np.zeros((2, PER_FLAG + 1))
         rows[0, 0] = 1.0  # the first action resembles only itself
         slots = np.array([[0], [-1]])[:, : len(counts)].copy()
         tied = np.zeros(8, dtype=np.int64)
@@ -91,11 +99,19 @@ def test_a_whole_round_in_one_call_misses_no_tied_action(is_pulled):
             runs=np.zeros((N_RUN, 2)),
             rows=rows,
             items=items,
-            block_flags=np.zeros(2, dtype=np.uint8),
+            flags=np.zeros(2, dtype=np.uint8),
             tied=tied,
             state=np.zeros(N_STATE),
         )
-        limits = RoundLimits(n_runs=0, size=1025, n_items=1025, frozen_runs=0, most_read=8, is_filled=True)
+        limits = RoundLimits(
+            n_slots=len(counts),
+            n_runs=0,
+            size=PER_FLAG + 1,
+            n_items=PER_FLAG + 1,
+            frozen_runs=0,
+            most_read=8,
+            is_filled=True,
+        )
 
         n_tied = round_loop(arrays, counts, sums, limits, exploration, gamma)
 
@@ -156,7 +172,7 @@ def test_the_drift_of_old_weights_is_bounded_in_exact_arithmetic(monkeypatch):
     assert n_failed > 10  # without the margin
 
 
-def test_the_reach_of_old_weights_is_bounded_in_exact_arithmetic(monkeypatch):
+def test_the_innovation_of_old_weights_is_bounded_in_exact_arithmetic(monkeypatch):
     monkeypatch.setattr(screening, "STALE", np.inf)
     n_close = 0
     for seed in range(60):
@@ -241,14 +257,16 @@ def test_similarities_far_from_the_origin_have_the_error_that_their_scan_claims(
 
 
 def linear_bounds(features, weights, direction, flat, peak, exploration):
-    bounds = np.zeros(len(features))
-    bound_rows(features, weights, direction, flat, peak, np.inf, exploration, bounds)
+    room = np.empty((3, len(features)))
+    bound_rows(features, weights, direction, flat, peak, np.inf, exploration, room)
+    bounds = room[0]
     return exactly(bounds)
 
 
-def test_the_bounds_of_a_linear_model_hold_in_exact_arithmetic():
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_the_bounds_of_a_linear_model_hold_in_exact_arithmetic(scale):
     rng = np.random.default_rng(3)
-    features, weights, direction = rng.normal(size=(300, 6)), rng.normal(size=6), np.full(6, 1.0 / sqrt(6.0))
+    features, weights, direction = scale * rng.normal(size=(300, 6)), rng.normal(size=6), np.full(6, 1.0 / sqrt(6.0))
 
     bounds = linear_bounds(features, weights, direction, 1.0, 0.5, exploration=0.0)
 

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 
 from definitions import JointPosterior, RowCache, log_det_gain, ridge
-from kernelbandits.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from kernelbandits.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, RandomFourier
 from kernelbandits.posterior import AutoPosterior, ExactPosterior, LowRankPosterior, PrimalPosterior
 from reference import InverseKernelUCB
 
@@ -21,6 +21,7 @@ KERNELS = [
     Linear(),
     0.2 * Polynomial(degree=2, offset=0.7),
     Linear() + Gaussian(length_scale=0.3) * 0.5,
+    RandomFourier(Gaussian(length_scale=0.5), n_columns=2, n_frequencies=7, orthogonal=True),
 ]
 POSTERIORS = [ExactPosterior, AutoPosterior, PrimalPosterior, LowRankPosterior]
 

@@ -34,7 +34,7 @@ FORMS = {
 
 
 class Watched:
-    """A policy beside the list of what it learnt."""
+    """A policy beside the list of what it learned."""
 
     def __init__(self, kernel, form, exploration):
         make, self.weight = FORMS[form]
@@ -112,7 +112,7 @@ def test_the_comparison_notices_a_policy_that_forgets_nothing():
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 @pytest.mark.parametrize("kernel", [Gaussian(length_scale=0.4), Linear()])
-def test_playing_many_rounds_is_the_loop_and_no_engine_is_asked(form, kernel):
+def test_playing_many_rounds_is_the_loop_and_no_engine_is_used(form, kernel):
     rng = np.random.default_rng(1)
     rounds, rewards = rng.uniform(size=(60, 9, 2)), rng.normal(size=(60, 9))
     played, looped = (
@@ -190,7 +190,7 @@ def test_a_tuned_number_and_a_posterior_that_remembers_all_warn_of_nothing():
     kb.KernelUCB(Gaussian(length_scale=0.4), exploration=schedule).choose(ITEMS)  # warnings are errors
 
 
-def test_unlearning_what_has_left_the_window_is_refused_and_changes_nothing():
+def test_unlearning_what_has_left_the_window_is_rejected_and_changes_nothing():
     policy = kb.KernelUCB(Gaussian(length_scale=0.4), posterior=posterior_factory("windowed", length=2))
     rng = np.random.default_rng(5)
     decisions = [policy.choose(rng.uniform(size=(3, 2))) for _ in range(4)]
@@ -216,7 +216,7 @@ def test_an_explanation_shows_how_much_an_observation_counts():
     assert "1.5" in str(explanation)
 
 
-def test_slates_and_awaited_rewards_work_as_ever():
+def test_slates_and_pending_rewards_work_as_ever():
     policy = kb.KernelUCB(Gaussian(length_scale=0.4), posterior=posterior_factory("windowed", length=4))
     policy.warm_start(ITEMS, np.arange(12.0) / 12)
 

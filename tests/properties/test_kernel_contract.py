@@ -29,6 +29,8 @@ from kernelbandits.kernels import (
     Positionwise,
     Precomputed,
     Product,
+    QuadratureFourier,
+    RandomFourier,
     RationalQuadratic,
     Rows,
     Scaled,
@@ -74,6 +76,8 @@ def first_letter(first, second):
     return [[float(x[:1] == z[:1]) for z in second] for x in first]
 
 
+GAUSSIAN = Gaussian(length_scale=[0.7, 2.0, 9.0])
+
 ROW_KERNELS = {
     "linear": Linear(),
     "polynomial": Polynomial(degree=3, offset=0.7),
@@ -89,6 +93,9 @@ ROW_KERNELS = {
     "matern 3/2": Matern(smoothness=1.5, length_scale=0.4),
     "matern 5/2 by column": Matern(smoothness=2.5, length_scale=[0.5, 2.0, 9.0]),
     "rational quadratic": RationalQuadratic(length_scale=0.6, mixture=2.5),
+    "random fourier": RandomFourier(Matern(smoothness=1.5, length_scale=2.0), n_columns=3, n_frequencies=9),
+    "orthogonal random fourier": 2.0 * RandomFourier(GAUSSIAN, n_columns=3, n_frequencies=5, orthogonal=True, seed=3),
+    "quadrature fourier": QuadratureFourier(3.0 * GAUSSIAN, extent=(2.0, 3.0, 0.5), accuracy=0.01),
     "columns": Columns(Gaussian(length_scale=0.7), [2, 0]),
     "scaled": Scaled(Linear(), 0.3),
     "sum": Sum((Linear(), Polynomial(degree=2), Constant(0.5))),

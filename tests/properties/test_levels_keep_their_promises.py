@@ -10,12 +10,18 @@ from reference import SlowSupKernelUCB
 
 KERNEL, GAMMA, HORIZON, N_ACTIONS = Gaussian(length_scale=0.6), 0.5, 500, 5
 MODES = [
-    {"horizon": HORIZON, "n_actions": N_ACTIONS, "norm_bound": 1.0, "failure_probability": 0.1},
-    {"horizon": HORIZON, "n_actions": N_ACTIONS, "mode": "paper"},
+    {
+        "horizon": HORIZON,
+        "n_actions": N_ACTIONS,
+        "norm_bound": 1.0,
+        "exploration": "theory",
+        "failure_probability": 0.1,
+    },
+    {"horizon": HORIZON, "n_actions": N_ACTIONS, "mode": "paper", "exploration": "theory"},
     {"horizon": HORIZON, "n_actions": N_ACTIONS, "exploration": 0.4},
     {"horizon": HORIZON, "n_actions": N_ACTIONS, "exploration": 0.08},
     {"exploration": 0.2},
-    {"norm_bound": 1.0},
+    {"norm_bound": 1.0, "exploration": "theory"},
     {"exploration": 0.2, "unknown_horizon": "doubling"},
 ]
 CENTERS, WEIGHTS = np.array([[0.2, 0.3], [0.8, 0.6], [0.4, 0.9]]), np.array([0.4, 0.35, 0.2])
@@ -61,8 +67,8 @@ def test_levels_active_sets_and_explored_rounds(parameters):
             place = np.flatnonzero(last.active == decision.action)[0]
             assert last.scaled_width[place] > 2.0**-last.stage
             assert last.scaled_width[place] == pytest.approx(last.scaled_width.max())
-    learnt = sum(decision.stage is not None for decision in decisions[255 if restarts else 0 :])
-    assert sum(level.stage_observations for level in policy.stages) == learnt
+    learned = sum(decision.stage is not None for decision in decisions[255 if restarts else 0 :])
+    assert sum(level.stage_observations for level in policy.stages) == learned
 
 
 def test_it_is_the_slow_literal_algorithm():
@@ -114,7 +120,13 @@ def test_levels_and_their_widths_stay_small(parameters):
 
 def test_the_best_action_stays_active_with_the_valid_scale():
     norm = float(np.sqrt(WEIGHTS @ KERNEL.gram(CENTERS) @ WEIGHTS))
-    parameters = {"horizon": HORIZON, "n_actions": N_ACTIONS, "norm_bound": norm, "failure_probability": 0.1}
+    parameters = {
+        "horizon": HORIZON,
+        "n_actions": N_ACTIONS,
+        "norm_bound": norm,
+        "exploration": "theory",
+        "failure_probability": 0.1,
+    }
     policy, walks, _, truths, _ = run(parameters)
 
     for walk, value in zip(walks, truths, strict=True):

@@ -159,7 +159,7 @@ def test_gp_ucb_is_kernel_ucb_with_noise_variance_and_root_gamma_beta(noise_vari
     actions = rng.uniform(size=(15, 2))
     kernel = Gaussian(length_scale=0.4)
     covariance, mean = kernel.gram(actions), np.zeros(15)
-    policy = kb.GPUCB(kernel, noise_variance=noise_variance, failure_probability=0.1)
+    policy = kb.GPUCB(kernel, noise_variance=noise_variance, exploration=schedules.GPUCBFinite(failure_probability=0.1))
     ucb = kb.KernelUCB(
         kernel, regularization=noise_variance, exploration=schedules.GPUCBFinite(failure_probability=0.1)
     )
@@ -182,10 +182,10 @@ def test_gp_ucb_is_kernel_ucb_with_noise_variance_and_root_gamma_beta(noise_vari
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"horizon": 400, "n_actions": 6, "norm_bound": 1.0, "failure_probability": 0.1},
+        {"horizon": 400, "n_actions": 6, "norm_bound": 1.0, "exploration": "theory", "failure_probability": 0.1},
         {"horizon": 400, "n_actions": 6, "exploration": 0.2},
         {"exploration": 0.3},
-        {"horizon": 400, "n_actions": 6, "mode": "paper"},
+        {"horizon": 400, "n_actions": 6, "mode": "paper", "exploration": 1.5},
     ],
     ids=str,
 )

@@ -117,7 +117,7 @@ def test_a_mixed_policy_uses_the_compiled_loop_between_random_rounds(monkeypatch
 @pytest.mark.parametrize("form", [np.array, list])
 @pytest.mark.parametrize("column", [0, 1])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_number_that_is_not_finite_is_refused_wherever_it_stands(name, form, column, bad):
+def test_a_number_that_is_not_finite_is_rejected_wherever_it_stands(name, form, column, bad):
     rng = np.random.default_rng(5)
     rounds, rewards = rng.normal(size=(40, 4, 3)), rng.normal(size=(40, 4))
     policy, asked = POLICIES[name](0.5, 0.3), rng.normal(size=(6, 3))
@@ -181,3 +181,66 @@ def test_policies_without_a_loop_of_their_own_count_their_rounds(make):
         actions.append(decision.action)
     assert plays.action.tolist() == actions
     assert played.round_index == looped.round_index == 13
+
+
+BY_ID = {
+    "UCB1": lambda: kb.UCB1(reward_range=(0, 1)),
+    "LinUCB disjoint": lambda: kb.LinUCB(model="disjoint", exploration=0.4),
+    "Mixed(LinUCB disjoint)": lambda: kb.Mixed(kb.LinUCB(model="disjoint", exploration=0.4), epsilon=0.3, seed=1),
+}
+
+
+@pytest.mark.parametrize("name", BY_ID)
+def test_policies_that_know_actions_by_id_learn_about_the_ids(name):
+    """The ids move between the rows. Without them the choices differ: the negative control."""
+    rng = np.random.default_rng(7)
+    rounds = list(rng.normal(size=(60, 4, 2)))
+    ids = [[f"item {row}" for row in rng.permutation(6)[:4]] for _ in rounds]
+    rewards = [np.array([float(name[-1]) / 5 for name in names]) for names in ids]
+    played, looped, by_row = (BY_ID[name]() for _ in range(3))
+
+    plays = played.play(rounds, rewards, ids=ids)
+
+    for t, contexts in enumerate(rounds):
+        decision = looped.choose(contexts, ids=ids[t])
+        looped.learn(decision, rewards[t][decision.action])
+        assert (plays.action[t], plays.reward[t]) == (decision.action, rewards[t][decision.action])
+    again = [decision.item for decision in played.choose_many(rounds, ids=ids)]
+    if not name.startswith("Mixed"):
+        assert again == [looped.choose(contexts, ids=own).item for contexts, own in zip(rounds, ids, strict=True)]
+    assert not np.array_equal(by_row.play(rounds, rewards).action, plays.action)
+
+
+@pytest.mark.parametrize("epsilon", [None, 0.0, 0.3])
+@pytest.mark.parametrize("name", ["linear", "LinUCB", "gaussian"])
+def test_a_compiled_loop_keeps_to_eligible_actions(name, epsilon):
+    rng = np.random.default_rng(8)
+    rounds, rewards = rng.normal(size=(60, 5, 3)), rng.normal(size=(60, 5))
+    masks = rng.random((60, 5)) < 0.5
+    masks[:, 2] |= ~masks.any(axis=1)
+    eligible = [None if t % 7 == 0 else mask for t, mask in enumerate(masks)]
+    make = POLICIES[name]
+    wrap = (lambda policy: policy) if epsilon is None else (lambda policy: kb.Mixed(policy, epsilon=epsilon, seed=2))
+    played, looped = wrap(make(0.5, 0.3)), wrap(make(0.5, 0.3))
+
+    plays = played.play(rounds, rewards, eligible=eligible)
+
+    for t, contexts in enumerate(rounds):
+        decision = looped.choose(contexts, eligible=eligible[t])
+        looped.learn(decision, rewards[t][decision.action])
+        assert plays.action[t] == decision.action
+        assert_allclose(plays.propensity[t], decision.propensity, rtol=1e-9)
+        assert_allclose(plays.mean[t], decision.mean, rtol=1e-6, atol=1e-8)
+    assert played.round_index == looped.round_index == 61
+
+
+def test_ids_do_not_keep_a_policy_of_rows_from_its_compiled_loop(monkeypatch):
+    policy, steps = kb.LinUCB(), []
+    rounds, rewards = np.random.default_rng(9).normal(size=(50, 2, 3)), np.ones((50, 2))
+    policy.play(rounds, rewards)
+    monkeypatch.setattr(kb.LinUCB, "_play_round", lambda self, known, plays, t, pick: steps.append(t))
+
+    policy.play(rounds, rewards, ids=[["a", "b"]] * 50)
+
+    assert not steps
+    assert policy.round_index == 101

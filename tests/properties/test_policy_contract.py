@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.kernels import Delta, Gaussian, Jaccard, Linear, Precomputed, Spectrum
+from kernelbandits.kernels import Delta, FromCallable, Gaussian, Jaccard, Linear, Precomputed, Spectrum
 from kernelbandits.testing import PolicyContract
+from kernelbandits.testing.policies import _kernel_to_pass
 from kernelbandits.theory import exploration as schedules
 
 MIXTURE = schedules.Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
@@ -80,6 +81,34 @@ class TestKernelUCBOverTable(PolicyContract):
         return lambda rng, n: [f"id {row}" for row in rng.choice(40, size=n, replace=False)]
 
 
+def inverse_distance(first, second):
+    """A similarity that a file can only name."""
+    return 1.0 / (1.0 + np.square(first[:, None, :] - second[None, :, :]).sum(axis=2))
+
+
+class TestKernelUCBWithFunction(_OverRows):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.KernelUCB(FromCallable(inverse_distance), regularization=0.3, exploration=0.5)
+
+
+class TestMixedWithFunction(_OverRows):
+    is_random = True
+
+    @pytest.fixture
+    def make_policy(self):
+        inner = FromCallable(inverse_distance)
+        return lambda: kb.Mixed(kb.KernelUCB(inner, regularization=0.3, exploration=0.5), epsilon=0.2, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_passed"),
+    [(None, False), (Gaussian(length_scale=0.7), False), (FromCallable(inverse_distance), True)],
+)
+def test_a_kernel_is_passed_to_load_only_if_a_file_cannot_hold_it(kernel, is_passed):
+    assert (_kernel_to_pass(kernel) is not None) == is_passed
+
+
 class TestGPUCB(_OverRows):
     @pytest.fixture
     def make_policy(self):
@@ -119,12 +148,12 @@ class TestLinUCBHybrid(_OverRows):
 class TestSupKernelUCB(_OverRows):
     @pytest.fixture(
         params=[
-            {"horizon": 60, "n_actions": 7, "norm_bound": 1.0},
-            {"horizon": 60, "n_actions": 7, "mode": "paper"},
-            {"horizon": 60, "n_actions": 7, "exploration": 0.05},
-            {"norm_bound": 1.0},
+            {"horizon": 60, "n_actions": 7, "norm_bound": 1.0, "exploration": "theory"},
+            {"horizon": 60, "n_actions": 7, "mode": "paper", "exploration": "theory"},
+            {"horizon": 60, "n_actions": 7, "exploration": 0.1},
+            {"norm_bound": 1.0, "exploration": "theory"},
             {"exploration": 0.2, "explore": "lowest"},
-            {"norm_bound": 1.0, "unknown_horizon": "doubling"},
+            {"norm_bound": 1.0, "unknown_horizon": "doubling", "exploration": "theory"},
             {"exploration": 0.1, "unknown_horizon": "doubling"},
         ],
         ids=str,
@@ -136,7 +165,7 @@ class TestSupKernelUCB(_OverRows):
 class TestSupLinUCB(_OverRows):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.SupLinUCB(horizon=60, n_actions=7, norm_bound=1.0, regularization=0.5)
+        return lambda: kb.SupLinUCB(horizon=60, n_actions=7, norm_bound=1.0, exploration="theory", regularization=0.5)
 
 
 class TestUniformRandom(_OverRows):

@@ -108,14 +108,14 @@ class TestVEOfAList(_OverRows):
 class TestEpochGreedy(_OverRows):
     @pytest.fixture(params=[{}, {"uniform_factor": 0.05}, {"horizon": 400, "uniform_factor": 0.05}], ids=str)
     def make_policy(self, request):
-        return lambda: kb.EpochGreedy(few_experts(), n_actions=5, seed=3, **request.param)
+        return lambda: kb.EpochGreedy(few_experts(), n_actions=7, seed=3, **request.param)
 
 
 class TestKernelEpochGreedy(_OverRows):
     @pytest.fixture(params=[{}, {"uniform_factor": 0.05}, {"horizon": 400, "uniform_factor": 0.02}], ids=str)
     def make_policy(self, request):
         kernel = Gaussian(length_scale=0.8)
-        return lambda: kb.KernelEpochGreedy(kernel, n_actions=5, regularization=0.3, seed=3, **request.param)
+        return lambda: kb.KernelEpochGreedy(kernel, n_actions=7, regularization=0.3, seed=3, **request.param)
 
 
 class TestPACBayes(_OverRows):

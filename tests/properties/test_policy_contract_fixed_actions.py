@@ -28,7 +28,7 @@ class _OverWords(PolicyContract):
 
 
 class TestGridGP(_OverRows):
-    @pytest.fixture(params=[{"n_points": 3}, {"n_points": 100}, {"horizon": 20, "smoothness": 1.5}], ids=str)
+    @pytest.fixture(params=[{"n_points": 3}, {"n_points": 100}, {"horizon": 200, "smoothness": 1.5}], ids=str)
     def make_policy(self, request):
         return lambda: kb.GridGP(Linear(), ACTIONS, **request.param)
 
@@ -36,13 +36,13 @@ class TestGridGP(_OverRows):
 class TestGridGPOverWords(_OverWords):
     @pytest.fixture
     def make_policy(self):
-        return lambda: kb.GridGP(Spectrum(n=2), WORDS, horizon=30, dimension=1, reward_range=(0.0, 1.0))
+        return lambda: kb.GridGP(Spectrum(n=2), WORDS, horizon=200, dimension=1, reward_range=(0.0, 1.0))
 
 
 class TestPhasedElimination(_OverRows):
     @pytest.fixture(
         params=[
-            {"horizon": 60, "norm_bound": 1.0},
+            {"horizon": 60, "norm_bound": 1.0, "exploration": "theory"},
             {"horizon": 60, "exploration": 0.2, "posterior": "exact"},
             {"exploration": 0.3},
         ],
@@ -62,5 +62,5 @@ class TestPhasedEliminationOverWords(_OverWords):
     @pytest.fixture
     def make_policy(self):
         return lambda: kb.PhasedElimination(
-            Spectrum(n=2), WORDS, horizon=100, norm_bound=0.5, reward_range=None, noise_scale=0.1
+            Spectrum(n=2), WORDS, horizon=100, exploration="theory", norm_bound=0.5, reward_range=None, noise_scale=0.1
         )

@@ -136,7 +136,7 @@ def test_the_contract_finds_draws_that_differ_from_the_stated_shares():
         )
 
 
-def test_what_is_awaited_counts_inside_a_wrapper():
+def test_what_is_pending_counts_inside_a_wrapper():
     contexts = np.random.default_rng(0).normal(size=(4, 3))
     plain, wrapped = INSIDE["KernelUCB"](), kb.Guarded(INSIDE["KernelUCB"](), baseline="none", absent="free")
 

@@ -4,15 +4,30 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from kernelbandits.kernels import Delta, Gaussian, Linear, Matern, PairProduct, Polynomial, Precomputed, Spectrum
+from kernelbandits.kernels import (
+    Delta,
+    Gaussian,
+    Linear,
+    Matern,
+    PairProduct,
+    Polynomial,
+    Precomputed,
+    QuadratureFourier,
+    Spectrum,
+)
 from kernelbandits.kernels.labeled import LabeledLinear
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import (
     AutoPosterior,
+    BatchedResampling,
     ExactPosterior,
+    NystroemPosterior,
+    OnlineRowSampling,
     PartitionedPosterior,
     PerActionPosterior,
     PrimalPosterior,
+    Resampling,
+    ResidualDictionary,
 )
 from kernelbandits.testing import PosteriorContract
 
@@ -48,6 +63,17 @@ class TestExactLinearWithMorePointsThanDimensions(PosteriorContract):
     @pytest.fixture
     def posterior(self, regularization):
         return ExactPosterior(Linear(), regularization=regularization)
+
+    @pytest.fixture
+    def points(self):
+        return ROWS
+
+
+class TestPrimalOnQuadratureFeatures(PosteriorContract):
+    @pytest.fixture
+    def posterior(self, regularization):
+        kernel = QuadratureFourier(2.0 * Gaussian(length_scale=4.0), extent=[6.0, 6.0, 6.0], accuracy=0.01)
+        return PrimalPosterior(kernel, regularization=regularization)
 
     @pytest.fixture
     def points(self):
@@ -152,3 +178,74 @@ class TestPartitioned(PosteriorContract):
     @pytest.fixture
     def points(self):
         return PairRows(ROWS, ["left", "right", "both", 4] * 3 + ["left", "new"], is_shared=False)
+
+
+class _Nystroem(PosteriorContract):
+    """A dictionary of all distinct points gives the exact posterior (oracle 10)."""
+
+    tolerance = 1e-6
+
+
+class TestNystroemGaussian(_Nystroem):
+    @pytest.fixture
+    def posterior(self, regularization):
+        rule = ResidualDictionary(tolerance=0.0)
+        return NystroemPosterior(Gaussian(length_scale=0.8), regularization=regularization, dictionary=rule)
+
+    @pytest.fixture
+    def points(self):
+        return ROWS
+
+
+class TestNystroemStrings(TestExactStrings):
+    tolerance = 1e-6
+
+    @pytest.fixture
+    def posterior(self, regularization):
+        rule = ResidualDictionary(tolerance=0.0, size=14)
+        return NystroemPosterior(Spectrum(n=2), regularization=regularization, dictionary=rule)
+
+
+class TestNystroemTable(TestExactTable):
+    tolerance = 1e-6
+
+    @pytest.fixture
+    def posterior(self, regularization):
+        table = Precomputed(Gaussian(length_scale=1.5).gram(ROWS), ids=[f"item {row}" for row in range(14)])
+        rule = ResidualDictionary(accuracy=1e-9)
+        return NystroemPosterior(table, regularization=regularization, dictionary=rule)
+
+
+class TestNystroemSparseRowsDrawn(TestExactMaternSparse):
+    """Every point is drawn: β is so large that every probability is 1."""
+
+    tolerance = 1e-6
+
+    @pytest.fixture
+    def posterior(self, regularization):
+        kernel, rule = Matern(smoothness=1.5, length_scale=2.0), OnlineRowSampling(oversampling=1e9)
+        return NystroemPosterior(kernel, regularization=regularization, dictionary=rule)
+
+
+class TestNystroemResampledPairs(_Labeled):
+    tolerance = 1e-6
+
+    @pytest.fixture
+    def posterior(self, regularization):
+        kernel, rule = PairProduct(Gaussian(length_scale=0.8), Delta()), Resampling(oversampling=1e9)
+        return NystroemPosterior(kernel, regularization=regularization, dictionary=rule)
+
+    @pytest.fixture
+    def points(self):
+        return PairRows(ROWS, ["left", "right", "both", 4] * 3 + ["left", "new"], is_shared=False)
+
+
+class TestNystroemInBatches(_Nystroem):
+    @pytest.fixture
+    def posterior(self, regularization):
+        kernel, rule = Gaussian(length_scale=0.8), BatchedResampling(oversampling=1e9, threshold=1.0 + 1e-9)
+        return NystroemPosterior(kernel, regularization=regularization, dictionary=rule)
+
+    @pytest.fixture
+    def points(self):
+        return ROWS

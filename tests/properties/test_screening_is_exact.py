@@ -186,6 +186,21 @@ def test_most_actions_need_no_width(monkeypatch):
     assert watched.n_widths < 0.2 * watched.n_actions
 
 
+@pytest.mark.parametrize(("n_actions", "is_recomputed"), [(2, False), (3, False), (5, True)])
+def test_for_a_few_actions_the_factor_is_read_once(n_actions, is_recomputed):
+    """New weights would read it again; noise makes old ones useless at once."""
+    rng = np.random.default_rng(n_actions)
+    watched = Watched(Matern(smoothness=0.5, length_scale=1.0), 1.0, 0.1)
+    sizes = set()
+    for t in range(260):
+        decision = watched.choose(rng.uniform(size=(n_actions, 6)))
+        watched.learn(decision, float(rng.integers(2)))
+        if t > 160:
+            sizes.add(watched.policy._selectors.screening._weights.size)
+
+    assert (len(sizes) > 5) is is_recomputed
+
+
 EVENTS = st.lists(
     st.sampled_from(
         ["learn"] * 8 + ["again"] * 2 + ["late", "other", "amend", "unlearn", "warm", "batch", "expect", "ask", "copy"]
@@ -207,16 +222,16 @@ def follow(events, seed, regularization):
     rng = np.random.default_rng(seed)
     watched = Watched(Gaussian(length_scale=0.6), regularization, 0.7)
     policy, plain = watched.policy, watched.plain
-    waiting, learnt = [], []
+    waiting, learned = [], []
     for event in ["warm", *events]:
         contexts = rows(rng, int(rng.integers(2, 20)))
-        if event == "again" and learnt:
-            contexts[0] = learnt[0][0].context  # an action that is known already
+        if event == "again" and learned:
+            contexts[0] = learned[0][0].context  # an action that is known already
         decision = watched.choose(contexts)
         reward = float(rng.normal())
         if event in ("late", "expect", "ask"):
             if event == "expect":
-                policy.expect(decision)  # awaited: all are scored until it is learnt
+                policy.expect(decision)  # awaited: all are scored until it is learned
                 policy.choose(contexts)
                 policy.withdraw(decision)
             waiting.append(decision)
@@ -230,22 +245,22 @@ def follow(events, seed, regularization):
             rewards = rng.normal(size=len(waiting))
             plain.observe(np.array([one.context for one in waiting]), rewards)
             policy.learn_many(waiting, rewards)
-            learnt += zip(waiting, rewards, strict=True)
+            learned += zip(waiting, rewards, strict=True)
             waiting = []
-        elif event == "amend" and learnt:
-            one, was = learnt[-1]
+        elif event == "amend" and learned:
+            one, was = learned[-1]
             policy.amend(one, was=was, now=was + 0.5)
             plain.amend(one.context[None], was=[0.0], now=[0.5])
-            learnt[-1] = one, was + 0.5
-        elif event == "unlearn" and learnt:
-            one, was = learnt.pop(int(rng.integers(len(learnt))))
+            learned[-1] = one, was + 0.5
+        elif event == "unlearn" and learned:
+            one, was = learned.pop(int(rng.integers(len(learned))))
             policy.unlearn(one, was)
             plain.remove(one.context[None], [was])
         elif event == "copy":
             watched.policy = policy = policy.copy()
         else:
             watched.learn(decision, reward)
-            learnt.append((decision, reward))
+            learned.append((decision, reward))
     watched.choose(rows(rng, 12))
 
 

@@ -10,8 +10,10 @@ from kernelbandits.errors import AlreadyLearnt, NotLearnt, NotSupported
 from kernelbandits.kernels import FromCallable, Gaussian, Linear, Rows
 from kernelbandits.posterior import (
     AutoPosterior,
+    DevicePosterior,
     ExactPosterior,
     ForgettingPosterior,
+    LogisticPosterior,
     LowRankPosterior,
     PrimalPosterior,
     WindowedPosterior,
@@ -56,50 +58,50 @@ class Calls:
     def start(self):
         """A policy with known, pending and open decisions, and these."""
         policy = self.case.make()
-        learnt = self.case.learn(policy, N_KNOWN)
+        learned = self.case.learn(policy, N_KNOWN)
         pending = policy.choose(self.case.contexts(N_KNOWN))
         if self.has_pending:
             policy.expect(pending, expires=1.0)
         opened = [policy.choose(self.case.contexts(N_KNOWN + 1 + t)) for t in range(3)]
-        return policy, learnt, pending, opened
+        return policy, learned, pending, opened
 
     def reward(self, decision):
         return self.case.reward(decision)
 
-    def learn(self, policy, learnt, pending, opened):
+    def learn(self, policy, learned, pending, opened):
         policy.learn(opened[0], self.reward(opened[0]))
 
-    def learn_pending(self, policy, learnt, pending, opened):
+    def learn_pending(self, policy, learned, pending, opened):
         policy.learn(pending, self.reward(pending))
 
-    def learn_many(self, policy, learnt, pending, opened):
+    def learn_many(self, policy, learned, pending, opened):
         policy.learn_many(opened, [self.reward(decision) for decision in opened])
 
-    def amend(self, policy, learnt, pending, opened):
-        policy.amend(learnt[2], now=0.9)
+    def amend(self, policy, learned, pending, opened):
+        policy.amend(learned[2], now=0.9)
 
-    def unlearn(self, policy, learnt, pending, opened):
-        policy.unlearn(learnt[3])
+    def unlearn(self, policy, learned, pending, opened):
+        policy.unlearn(learned[3])
 
-    def expect(self, policy, learnt, pending, opened):
+    def expect(self, policy, learned, pending, opened):
         policy.expect(opened[1])
 
-    def withdraw(self, policy, learnt, pending, opened):
+    def withdraw(self, policy, learned, pending, opened):
         policy.withdraw(pending)
 
-    def expire(self, policy, learnt, pending, opened):
+    def expire(self, policy, learned, pending, opened):
         if not policy.expire(1.0):
             raise kb.errors.DecisionError("expired already")
 
-    def warm_start(self, policy, learnt, pending, opened):
-        decisions = learnt[:2]
+    def warm_start(self, policy, learned, pending, opened):
+        decisions = learned[:2]
         points = policy._kind(decisions[0].context).stack(*(policy._point(decision) for decision in decisions))
         policy.warm_start(points, [0.2, 0.4])
 
-    def play(self, policy, learnt, pending, opened):
+    def play(self, policy, learned, pending, opened):
         policy.play([self.case.contexts(t) for t in range(3)], np.linspace(0.0, 1.0, 15).reshape(3, 5))
 
-    def choose(self, policy, learnt, pending, opened):
+    def choose(self, policy, learned, pending, opened):
         policy.choose(self.case.contexts(3))
 
 
@@ -221,10 +223,14 @@ def test_without_the_journal_calls_are_left_half_done(name, monkeypatch):
 
 POSTERIORS = {
     "exact": lambda: ExactPosterior(Gaussian(length_scale=0.4), regularization=0.2),
+    "device": lambda: DevicePosterior(
+        Gaussian(length_scale=0.4), regularization=0.2, device="cpu", array_library="array_api_strict"
+    ),
     "exact function": lambda: ExactPosterior(FromCallable(similar, kind=Rows()), regularization=0.2),
     "primal": lambda: PrimalPosterior(Linear(), regularization=0.2),
     "compressed": lambda: LowRankPosterior(Gaussian(length_scale=0.4), regularization=0.2),
     "auto": lambda: AutoPosterior(Linear(), regularization=0.2),
+    "logistic": lambda: LogisticPosterior(Gaussian(length_scale=0.4), regularization=0.2),
     "windowed": lambda: WindowedPosterior(Gaussian(length_scale=0.4), regularization=0.2, length=4),
     "forgetting": lambda: ForgettingPosterior(Gaussian(length_scale=0.4), regularization=0.2, rate=0.7),
 }

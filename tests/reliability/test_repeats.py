@@ -45,7 +45,7 @@ def test_an_amendment_that_is_delivered_three_times_counts_once():
     assert_allclose(policy.posterior.predict(ROWS).mean, expected.posterior.predict(ROWS).mean)
 
 
-def test_what_the_caller_believes_was_learnt_does_not_matter():
+def test_what_the_caller_believes_was_learned_does_not_matter():
     policy = gaussian()
     decision = policy.choose(ROWS)
     policy.learn(decision, 0.2)
@@ -75,8 +75,8 @@ def test_older_decisions_than_are_remembered_need_the_reward():
     policy.unlearn(decisions[0], reward=0.5)
 
     expected = kb.LinUCB()
-    learnt = [decision.context for decision in decisions[1:]]
-    expected.warm_start(learnt, [0.6, *[0.5] * 7, 0.6, 0.5, 0.5])
+    learned = [decision.context for decision in decisions[1:]]
+    expected.warm_start(learned, [0.6, *[0.5] * 7, 0.6, 0.5, 0.5])
     assert_allclose(policy.posterior.predict(ROWS).mean, expected.posterior.predict(ROWS).mean, atol=1e-12)
 
 
@@ -140,7 +140,7 @@ def attempt(act):
     "name", ["KernelUCB exact", "KernelUCB catalog", "KernelUCB linear", "LinUCB", "LinUCB hybrid"]
 )
 @pytest.mark.parametrize("mistake", [1.7e18, -1e18, 3e9])
-def test_a_reward_learnt_by_mistake_at_a_repeated_context_leaves_no_trace(name, correction, mistake):
+def test_a_reward_learned_by_mistake_at_a_repeated_context_leaves_no_trace(name, correction, mistake):
     case = CASES[name]
     policy, expected = case.make(), case.make()
     contexts = case.contexts(0)
@@ -171,7 +171,7 @@ def test_without_the_second_double_the_trace_stays(monkeypatch):
     )
 
     with pytest.raises(AssertionError):
-        test_a_reward_learnt_by_mistake_at_a_repeated_context_leaves_no_trace("KernelUCB exact", "unlearn", 1.7e18)
+        test_a_reward_learned_by_mistake_at_a_repeated_context_leaves_no_trace("KernelUCB exact", "unlearn", 1.7e18)
 
 
 def test_a_reward_too_large_to_be_taken_back_exactly_is_warned_about():
@@ -229,11 +229,11 @@ def test_draws_by_id_follow_the_probabilities():
     assert_allclose(observed, expected, atol=4.5 * np.sqrt(0.25 / n_draws))
 
 
-def test_a_refused_call_does_not_move_the_random_state():
+def test_a_rejected_call_does_not_move_the_random_state():
     policies = [kb.Mixed(kb.KernelUCB(Linear(), seed=1), epsilon=0.6, seed=5) for _ in range(2)]
     for each in policies:
         each.learn(each.choose(ROWS[:3]), 0.5)
-    for refused in (
+    for rejected in (
         lambda policy: policy.choose(ROWS[:3, :1]),
         lambda policy: policy.choose(ROWS[:3], id=""),
         lambda policy: policy.choose(ROWS[:3], k=9),
@@ -241,7 +241,7 @@ def test_a_refused_call_does_not_move_the_random_state():
         lambda policy: policy.play([ROWS[:3], ROWS[:3, :1]], [[0.0] * 3] * 2),
     ):
         with pytest.raises(kb.errors.KernelBanditError):
-            refused(policies[0])
+            rejected(policies[0])
 
     first, second = ([each.choose(rows(t)).action for t in range(30)] for each in policies)
     assert first == second
@@ -290,7 +290,7 @@ def test_forked_workers_draw_differently_from_their_parent_and_each_other():
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.GuaranteeVoid")
 @pytest.mark.parametrize("name", CASES)
-def test_an_impossible_decision_is_refused_and_the_policy_goes_on(name):
+def test_an_impossible_decision_is_rejected_and_the_policy_goes_on(name):
     case = CASES[name]
     policy = case.make()
     case.learn(policy, 6)
@@ -440,7 +440,7 @@ def test_a_policy_that_is_sent_to_a_forked_worker_keeps_its_seed():
     os.close(write)
 
 
-def test_a_posterior_of_two_policies_is_refused():
+def test_a_posterior_of_two_policies_is_rejected():
     shared = kb.posterior.ExactPosterior(Gaussian(length_scale=1.0), regularization=1.0)
     kb.KernelUCB(shared.kernel, posterior=lambda *_: shared)
 
@@ -448,7 +448,7 @@ def test_a_posterior_of_two_policies_is_refused():
         kb.KernelUCB(shared.kernel, posterior=lambda *_: shared)
 
 
-def test_a_refused_choice_by_id_leaves_the_policy_usable():
+def test_a_rejected_choice_by_id_leaves_the_policy_usable():
     policy = kb.Mixed(gaussian(), epsilon=0.1, seed=0)
     policy.learn(policy.choose(ROWS), 1.0)
 
@@ -467,7 +467,7 @@ def test_ids_of_the_caller_are_remembered_for_a_while_only():
 
     ledger = policy._ledger
     assert 100 <= len(ledger.recent) + len(ledger.older) <= 200
-    assert not ledger.learnt._pages
+    assert not ledger.learned._pages
     with pytest.raises(AlreadyLearnt):
         policy.choose(ROWS[:2], id="request 950")
 
@@ -478,7 +478,7 @@ NEAR, FAR = np.array([[0.0, 0.0]]), np.array([[3.0, 3.0]])
 
 
 def two_of_one_id(make):
-    """A repeated request with other contexts: the first of the two decisions is learnt."""
+    """A repeated request with other contexts: the first of the two decisions is learned."""
     policy = make()
     first, second = policy.choose(NEAR, id="request 7"), policy.choose(FAR, id="request 7")
     policy.learn(policy.choose(FAR), 0.2)
@@ -491,7 +491,7 @@ def test_a_correction_does_not_reach_another_decision_of_the_same_id(posterior):
     policy, first, second = two_of_one_id(lambda: gaussian(posterior))
     means = policy.posterior.predict(np.vstack([NEAR, FAR])).mean
 
-    with pytest.raises(NotLearnt, match="Another decision was learnt under the id 'request 7'"):
+    with pytest.raises(NotLearnt, match="Another decision was learned under the id 'request 7'"):
         policy.unlearn(second)
     with pytest.raises(NotLearnt, match="another context or action"):
         policy.amend(second, now=0.1)
@@ -576,7 +576,7 @@ def test_a_policy_that_remembers_nothing_can_be_saved(tmp_path):
 
     with pytest.raises(AlreadyLearnt):
         loaded.learn(decisions[0], 0.5)
-    with pytest.raises(NotLearnt, match="Say which reward was learnt"):
+    with pytest.raises(NotLearnt, match="Say which reward was learned"):
         loaded.amend(decisions[0], now=0.5)
 
 

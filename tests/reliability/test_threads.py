@@ -1,4 +1,4 @@
-"""Several threads use one policy: every answer is that of some moment, and no reward is lost or learnt twice."""
+"""Several threads use one policy: every answer is that of some moment, and no reward is lost or learned twice."""
 
 import os
 import subprocess
@@ -74,11 +74,11 @@ def check_choosing_alone(case, n_rounds):
 
 def check_choosing_and_learning(case, n_rounds):
     """What happened is what a single thread gets that repeats it in the observed order."""
-    policy, made, learnt, numbers = case.make(), [], [], count()
+    policy, made, learned, numbers = case.make(), [], [], count()
     mark_learned = policy._ledger.mark_learned
 
     def settle_and_tell(decision, reward, number, mark):
-        learnt.append((decision, reward))
+        learned.append((decision, reward))
         return mark_learned(decision, reward, number, mark)
 
     policy._ledger.mark_learned = settle_and_tell
@@ -92,10 +92,10 @@ def check_choosing_and_learning(case, n_rounds):
 
     in_threads(play)
 
-    assert policy.round_index == 1 + N_THREADS * n_rounds == 1 + len(learnt)
+    assert policy.round_index == 1 + N_THREADS * n_rounds == 1 + len(learned)
     serial = case.make()
     made.sort(key=lambda entry: entry[1].round_index)
-    for decision, reward in learnt:
+    for decision, reward in learned:
         while made and made[0][1].round_index == serial.round_index:
             place, chosen = made.pop(0)
             assert_same_choice(chosen, serial.choose(case.contexts(place), id=chosen.id))

@@ -111,13 +111,13 @@ def test_intervals_of_kernel_ucb_hold(schedule, gamma, noise_scale, norm):
     assert np.sum(needed > 0.35) > at_most(40)  # looser: the norm and the gain are those of the worst case
 
 
-def test_intervals_hold_while_rewards_are_awaited():
+def test_intervals_hold_while_rewards_are_pending():
     for case in (NOISE, BIAS):
         needed = factors_needed(schedules.Mixture, *case, n_runs=40, delay=15)
         assert np.sum(needed > 1.0) <= at_most(40)
 
 
-def test_intervals_that_ignore_what_is_awaited_fail():
+def test_intervals_that_ignore_what_is_pending_fail():
     """Negative control: pending decisions narrow the widths but not the error of the mean."""
     needed = factors_needed(schedules.Mixture, *BIAS, n_runs=10, delay=15, ignores_pending=True)
 

@@ -41,6 +41,7 @@ def policy_of(mode, horizon):
         n_actions=2,
         failure_probability=0.1,
         mode=mode,
+        exploration="theory",
         **bound,
     )
 

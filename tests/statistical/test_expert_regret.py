@@ -54,7 +54,7 @@ def best_expert(seed):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", POLICIES)
-def test_regret_against_the_best_expert_is_far_below_that_of_chance(name):
+def test_regret_against_the_best_expert_is_far_below_that_of_random_choices(name):
     regrets = np.array([best_expert(seed) - earned(POLICIES[name](seed), seed) for seed in range(N_RUNS)])
 
     chance = np.mean([best_expert(seed) - rounds(seed)[1].mean() for seed in range(N_RUNS)])
@@ -73,7 +73,7 @@ def test_regret_against_the_best_action_is_larger_by_what_the_experts_miss():
 
 
 @pytest.mark.long
-def test_kernel_epoch_greedy_is_far_below_chance_with_a_kernel_for_contexts_and_actions():
+def test_kernel_epoch_greedy_is_far_below_random_choices_with_a_kernel_for_contexts_and_actions():
     kernel = PairProduct(Gaussian(length_scale=0.4), Delta())
     actions, regrets = [f"action {row}" for row in range(N_ACTIONS)], []
 

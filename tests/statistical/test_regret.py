@@ -50,7 +50,7 @@ def test_kernel_ucb_stays_below_a_bound_that_uniform_choices_exceed():
 def test_the_bounds_of_sup_kernel_ucb_are_ordered(seed):
     """From the data of a run, by the corrected theorem, and as printed; the constants are large at 300 rounds."""
     problem = {"horizon": 300, "n_actions": N_ACTIONS, "regularization": GAMMA, "failure_probability": 0.05}
-    policy = kb.SupKernelUCB(KERNEL, norm_bound=0.9, **problem)
+    policy = kb.SupKernelUCB(KERNEL, norm_bound=0.9, exploration="theory", **problem)
 
     kb.simulate(world("bernoulli", norm=0.9), policy, horizon=300, seed=seed)
 
@@ -92,7 +92,9 @@ def regret_among_directions(policy, *, horizon, seed, noise=0.01):
 @pytest.mark.parametrize("seed", range(2))
 def test_sup_kernel_ucb_stays_below_a_bound_that_uniform_choices_exceed(seed):
     problem = {"horizon": 4000, "n_actions": 10, "regularization": 0.003, "failure_probability": 0.05}
-    policy = kb.SupKernelUCB(Linear(), norm_bound=float(np.linalg.norm(THETA)), noise_scale=0.01, **problem)
+    policy = kb.SupKernelUCB(
+        Linear(), norm_bound=float(np.linalg.norm(THETA)), noise_scale=0.01, exploration="theory", **problem
+    )
 
     regret = regret_among_directions(policy, horizon=4000, seed=seed)
 

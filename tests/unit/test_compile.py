@@ -97,9 +97,9 @@ def test_messages_of_the_compiler_are_not_colored(first, scheme):
         "print(type(termcolor()).__name__, 'NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING' in os.environ)"
     )
 
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert said.split() == [scheme, "False"]
+    assert result.split() == [scheme, "False"]
 
 
 # -- files on disk -------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def test_every_field_but_the_context_is_checked():
 
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("method", ["learn", "expect", "explain"])
-def test_a_field_of_another_type_is_refused_by_name(policy, name, method):
+def test_a_field_of_another_type_is_rejected_by_name(policy, name, method):
     decision = replace(policy.choose(ROWS), **{name: WRONG[name]})
     rewards = (0.5,) if method == "learn" else ()
 
@@ -49,7 +49,7 @@ def test_a_field_of_another_type_is_refused_by_name(policy, name, method):
 
 
 @pytest.mark.parametrize("value", [None, "d-1", 0, object])
-def test_what_is_no_decision_is_refused(policy, value):
+def test_what_is_no_decision_is_rejected(policy, value):
     with pytest.raises(DecisionError, match="A decision as `choose` gives it is needed, got"):
         policy.learn(value, 0.5)
 

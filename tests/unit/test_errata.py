@@ -18,15 +18,22 @@ from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import BaseKernelUCB
 from kernelbandits.posterior import AutoPosterior, ExactPosterior, PrimalPosterior
 from kernelbandits.theory import (
+    Mixture,
+    RoundState,
     effective_dimension,
     exploration,
     horizon_logarithm,
     kappa,
+    kernel_ucb_bound,
+    kernel_ucb_trace_bound,
     lemma_1,
     lemma_2,
     lemma_3,
     lemma_4,
+    sup_kernel_ucb_bound,
     sup_kernel_ucb_data_bound,
+    sup_kernel_ucb_scale,
+    theorem_1_bound,
 )
 from reference import InverseKernelUCB, SlowSupKernelUCB
 
@@ -73,8 +80,8 @@ def test_every_erratum_has_its_section():
     text = (Path(__file__).parents[2] / "docs" / "errata.md").read_text(encoding="utf-8")
 
     sections = re.split(r"\n## ", text)[1:]
-    assert [section.split("\n")[0] for section in sections[:25]] == [f"E{number}" for number in range(1, 26)]
-    assert all("*Test.*" in section and "Weight" in section for section in sections[:25])
+    assert [section.split("\n")[0] for section in sections[:28]] == [f"E{number}" for number in range(1, 29)]
+    assert all("*Test.*" in section and "Weight" in section for section in sections[:28])
 
 
 class TestReference:
@@ -267,7 +274,7 @@ class TestE5WidthOfAlgorithm3:
 
     def test_rewards_are_those_of_the_level(self, generator):
         policy = kb.SupKernelUCB(GAUSSIAN, regularization=0.1, horizon=400, n_actions=4, exploration=0.1)
-        learnt = {}
+        learned = {}
         contexts_of_all, rewards_of_all = [], []
         for _ in range(150):
             contexts = generator.uniform(size=(4, 1))
@@ -276,12 +283,12 @@ class TestE5WidthOfAlgorithm3:
             contexts_of_all.append(contexts[decision.action])
             rewards_of_all.append(reward)
             if decision.stage is not None:
-                learnt.setdefault(decision.stage, []).append((contexts[decision.action], reward))
+                learned.setdefault(decision.stage, []).append((contexts[decision.action], reward))
         queries = np.linspace(0.0, 1.0, 7)[:, None]
         whole = ridge(GAUSSIAN, np.array(contexts_of_all), rewards_of_all, queries, 0.1)[0]
 
-        assert len(learnt) >= 3
-        for stage, rounds in learnt.items():
+        assert len(learned) >= 3
+        for stage, rounds in learned.items():
             points, rewards = np.array([point for point, _ in rounds]), [reward for _, reward in rounds]
             mean = policy.stages[stage - 1].estimate(queries).mean
             assert_allclose(mean, ridge(GAUSSIAN, points, rewards, queries, 0.1)[0], rtol=1e-7)
@@ -355,12 +362,12 @@ class TestE7IndexOfTheEstimator:
         policy = kb.KernelUCB(GAUSSIAN, regularization=REGULARIZATION, exploration=0.5)
         contexts, rewards = [], []
         for _ in range(20):
-            shown = generator.uniform(size=(4, 2))
-            decision, reward = policy.choose(shown), float(generator.normal())
-            before, _ = ridge(GAUSSIAN, np.array(contexts) if contexts else None, rewards, shown, REGULARIZATION)
-            contexts.append(shown[decision.action])
+            observed = generator.uniform(size=(4, 2))
+            decision, reward = policy.choose(observed), float(generator.normal())
+            before, _ = ridge(GAUSSIAN, np.array(contexts) if contexts else None, rewards, observed, REGULARIZATION)
+            contexts.append(observed[decision.action])
             rewards.append(reward)
-            with_its_own, _ = ridge(GAUSSIAN, np.array(contexts), rewards, shown, REGULARIZATION)
+            with_its_own, _ = ridge(GAUSSIAN, np.array(contexts), rewards, observed, REGULARIZATION)
             policy.learn(decision, reward)
 
             assert decision.mean == pytest.approx(before[decision.action], rel=1e-9, abs=1e-12)
@@ -379,7 +386,7 @@ class TestE8FirstChoice:
         for policy in (
             kb.KernelUCB(LINEAR, regularization=REGULARIZATION, exploration=0.5),
             kb.LinUCB(regularization=REGULARIZATION, exploration=0.5),
-            kb.SupKernelUCB(LINEAR, horizon=100, n_actions=3, norm_bound=1.0),
+            kb.SupKernelUCB(LINEAR, horizon=100, n_actions=3, norm_bound=1.0, exploration="theory"),
         ):
             assert policy.choose(self.contexts).action == 1 != printed
 
@@ -446,7 +453,9 @@ class TestE10GaussianProcesses:
 
     def test_scores_agree(self, generator):
         seen, rewards, points = self.data(generator)
-        policy = kb.GPUCB(GAUSSIAN, noise_variance=self.noise_level**2, failure_probability=0.1)
+        policy = kb.GPUCB(
+            GAUSSIAN, noise_variance=self.noise_level**2, exploration=kb.theory.GPUCBFinite(failure_probability=0.1)
+        )
         policy.warm_start(seen, rewards)
 
         decision = policy.choose(points)
@@ -637,3 +646,148 @@ class TestE18TightInterval:
         assert np.sum(np.any(errors > tight * width[:, None], axis=0)) == 0  # at level 0.05: it has room to spare
         assert tight < 0.5 * printed
         assert np.mean(np.any(errors > 0.4 * tight * width[:, None], axis=0)) > delta  # much less would not do
+
+
+class TestE26RateOfRemark2:
+    """Theorem 1 has four logarithms under its root where Chu et al. have three."""
+
+    def problem(self):
+        return {"n_actions": 10, "regularization": 1.0, "effective_dimension": 5, "failure_probability": 0.1}
+
+    def per_rate(self, bound, power, horizon):
+        """A bound in units of sqrt(T d ln^power(NT ln T/δ))."""
+        rate = sqrt(horizon * 5 * log(10 * horizon * log(horizon) / 0.1) ** power)
+        return bound(horizon=horizon, **self.problem()) / rate
+
+    def printed(self, **problem):
+        return theorem_1_bound(**problem, norm=1.0)
+
+    def corrected(self, **problem):
+        return sup_kernel_ucb_bound(**problem, norm_bound=1.0)
+
+    def test_the_corrected_theorem_has_three_logarithms_and_the_printed_one_four(self):
+        """When ln T doubles, the right quotient hardly grows, and the printed one by sqrt(2) and more."""
+        corrected, printed = (
+            [self.per_rate(bound, 3, horizon) for horizon in (10**13, 10**26)]
+            for bound in (self.corrected, self.printed)
+        )
+
+        assert 1.0 <= corrected[1] / corrected[0] < 1.1
+        assert printed[1] / printed[0] > sqrt(2)
+        assert self.per_rate(self.printed, 4, 10**26) < 8 * sqrt(2 * 27)  # the limit of four logarithms
+
+    def test_figures_quoted_for_remark_2(self):
+        horizons = [10**4, 10**8, 10**16]
+
+        assert [round(self.per_rate(self.printed, 3, horizon)) for horizon in horizons] == [105, 182, 294]
+        assert [round(self.per_rate(self.corrected, 3, horizon), 1) for horizon in horizons] == [6.6, 7.7, 8.2]
+
+
+class TestE27WhichLinUCB:
+    """KernelUCB with the linear kernel is LinUCB's shared model, and not the disjoint one of Li et al."""
+
+    def decisions(self, policy, generator, **arguments):
+        weights = generator.normal(size=(4, 3))  # per action, so that the models disagree
+        decisions = []
+        for contexts in generator.normal(size=(60, 4, 3)):
+            decision = policy.choose(contexts, **arguments)
+            policy.learn(decision, float(contexts[decision.action] @ weights[decision.action]))
+            decisions.append((decision.action, decision.mean, decision.width))
+        return np.array(decisions)
+
+    def lin_ucb(self, model):
+        policy = kb.LinUCB(model=model, regularization=REGULARIZATION, exploration=0.7)
+        return self.decisions(policy, np.random.default_rng(7))
+
+    def test_the_linear_kernel_is_the_shared_model(self):
+        policy = kb.KernelUCB(LINEAR, regularization=REGULARIZATION, exploration=0.7)
+
+        found = self.decisions(policy, np.random.default_rng(7))
+
+        assert_allclose(found, self.lin_ucb("shared"), rtol=1e-8, atol=1e-10)
+        assert np.mean(found[:, 0] != self.lin_ucb("disjoint")[:, 0]) > 0.2
+
+    def test_the_disjoint_model_needs_the_action_in_the_kernel(self):
+        """k((a, x), (a', x')) = 1[a = a'] x·x', the linear kernel on rows with one block of columns per action."""
+        policy = kb.KernelUCB(LINEAR, regularization=REGULARIZATION, exploration=0.7)
+        disjoint = self.lin_ucb("disjoint")
+        generator = np.random.default_rng(7)
+        weights = generator.normal(size=(4, 3))
+
+        for contexts, expected in zip(generator.normal(size=(60, 4, 3)), disjoint, strict=True):
+            blocks = np.zeros((4, 4, 3))
+            blocks[np.arange(4), np.arange(4)] = contexts
+            decision = policy.choose(blocks.reshape(4, 12))
+            assert_allclose([decision.action, decision.mean, decision.width], expected, rtol=1e-8, atol=1e-10)
+            policy.learn(decision, float(contexts[decision.action] @ weights[decision.action]))
+
+
+class TestE28WhichAlgorithmIsBounded:
+    """Theorem 1 is about SupKernelUCB; KernelUCB has a bound of its own, with other schedules."""
+
+    horizon, n_actions, delta = 400, 8, 0.1
+
+    def test_the_bound_of_kernel_ucb_is_linear_in_the_dimension(self):
+        """Both in terms of d̃, with L_T = 2 d̃ l_T: four times d̃ costs KernelUCB a factor 4, SupKernelUCB a factor 2."""
+        T, regularization = 10**12, 0.3
+        problem = {"horizon": T, "regularization": regularization}
+        found = []
+        for dimension in (10**3, 4 * 10**3):
+            gain = 2 * dimension * horizon_logarithm(**problem, effective_dimension=dimension)
+            state = RoundState(round_index=T, n_actions=10, log_det_gain=gain, regularization=regularization)
+            eta = Mixture(norm_bound=1.0, noise_scale=0.5, failure_probability=0.1)(state)
+            plain = kernel_ucb_bound(**problem, log_det_gain=gain, exploration=eta)
+            levels = sup_kernel_ucb_bound(
+                **problem, n_actions=10, effective_dimension=dimension, norm_bound=1.0, failure_probability=0.1
+            )
+            found.append((plain, levels))
+
+        assert_allclose(np.divide(found[1], found[0]), [4.0, 2.0], rtol=0.01)
+
+    def run(self, exploration, *, norm=2.0, noise=0.1):
+        kernel = Gaussian(length_scale=0.3)
+        world = kb.environments.SyntheticRKHS(
+            kernel, n_actions=self.n_actions, n_features=2, norm=norm, noise_scale=noise
+        )
+        policy = kb.KernelUCB(kernel, regularization=REGULARIZATION, exploration=exploration)
+        return kb.simulate(world, policy, horizon=self.horizon, seed=3)
+
+    def test_kernel_ucb_keeps_its_own_bound(self):
+        trace = self.run(Mixture(norm_bound=2.0, noise_scale=0.1, failure_probability=self.delta))
+
+        along = kernel_ucb_trace_bound(trace.exploration, trace.width)
+        closed = kernel_ucb_bound(
+            horizon=self.horizon,
+            regularization=REGULARIZATION,
+            log_det_gain=float(trace.log_det_gain[-1]),
+            exploration=float(trace.exploration[-1]),
+        )
+
+        assert 0.0 < trace.regret[-1] <= along <= closed
+        greedy = self.run(1e-3)  # control: a constant that is not valid
+        assert greedy.regret[-1] > kernel_ucb_trace_bound(greedy.exploration, greedy.width)
+
+    def test_the_constant_of_theorem_1_promises_nothing_for_kernel_ucb(self):
+        """The second example of E1: the index 0.01 η of the better action never reaches the mean of the other one."""
+        actions, theta, horizon = np.array([[1.0, 0.0], [0.0, 0.01]]), np.array([0.6, 100.0]), 10**10
+        eta = sup_kernel_ucb_scale(horizon=horizon, n_actions=2, failure_probability=0.1, mode="paper")
+        policy = kb.KernelUCB(LINEAR, regularization=1.0, exploration=eta)
+
+        for _ in range(300):
+            decision = policy.choose(actions)
+            assert decision.action == 0
+            policy.learn(decision, float(actions[decision.action] @ theta))
+
+        # From here on the mean of the first action only rises, towards 0.6.
+        mean, width = policy.posterior.predict(actions).mean, policy.posterior.predict(actions).width
+        assert mean[0] > 0.59 > eta * width[1]
+        claimed = theorem_1_bound(
+            horizon=horizon, n_actions=2, regularization=1.0, effective_dimension=1, norm=100.0, failure_probability=0.1
+        )
+        assert 0.4 * horizon > claimed
+        valid = Mixture(norm_bound=100.0, noise_scale=0.0, failure_probability=0.1)
+        cautious = kb.KernelUCB(LINEAR, regularization=1.0, exploration=valid)  # control
+        cautious.warm_start(actions[[0] * 300], [0.6] * 300)
+        prediction = cautious.posterior.predict(actions)
+        state = RoundState(round_index=301, n_actions=2, log_det_gain=log(301), regularization=1.0)
+        assert prediction.upper(valid(state))[1] >= 1.0 - 1e-9

@@ -3,7 +3,7 @@
 import ast
 
 import pytest
-from scripts.mutants import ROOT, SOURCE, mutants, report, sample, stages
+from scripts.mutants import BATCHES, ROOT, SOURCE, TESTED, Judge, Run, TestMap, batches, mutants, report, sample
 
 MODULE = '''"""A docstring with 1 + 1."""
 
@@ -71,7 +71,7 @@ def test_the_published_sample_is_spread_over_the_packages():
     assert len(chosen) == 500
     assert shares["policies"] > 100
     assert shares["theory"] > 25
-    assert all((ROOT / test).exists() for one in chosen[:50] for tests in stages(ROOT, one.path) for test in tests)
+    assert all((ROOT / name).exists() for name in TESTED)
 
 
 def test_a_report_counts_and_lists_survivors(tmp_path, module):
@@ -83,3 +83,59 @@ def test_a_report_counts_and_lists_survivors(tmp_path, module):
 
     assert "all           3 run    2 killed    1 survived    0 open  score 66.7% to 66.7%" in text
     assert text.endswith(f"{found[1].original} → {found[1].mutated}")
+
+
+@pytest.fixture
+def tests():
+    path = str(SOURCE / "theory" / "module.py")
+    seconds = {"tests/unit/theory/test_module.py::test_f": 3.0, "tests/golden.py::test_all": 2.0, "a.py::test_g": 1.0}
+    lines = {
+        "tests/unit/theory/test_module.py::test_f": [8, 11],
+        "tests/golden.py::test_all": [8],
+        "a.py::test_g": [12],
+    }
+    return TestMap({test: {"seconds": seconds[test], "lines": {path: lines[test]}} for test in seconds})
+
+
+def test_a_mutant_meets_the_tests_of_its_line_those_of_its_module_first(tmp_path, module, tests):
+    found = {one.original: tests.tests_of(one) for one in mutants(tmp_path, module, 0)}
+
+    assert found["x < 4"] == ["tests/unit/theory/test_module.py::test_f", "tests/golden.py::test_all"]
+    assert found["min"] == ["a.py::test_g"]
+    assert len(found["True"]) == 3  # a default: no test executes its line
+
+
+def test_tests_are_run_in_batches_the_first_of_them_short():
+    seconds = {str(number): 1.0 for number in range(100)}
+
+    found = batches(list(seconds), seconds)
+
+    assert [test for batch in found for test in batch] == list(seconds)
+    assert [len(batch) for batch in found] == [BATCHES[0], BATCHES[1] - BATCHES[0], 100 - BATCHES[1]]
+    assert batches(["1"], {"1": 99.0}) == [["1"]]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "cpu_seconds", "expected"),
+    [
+        (["survived", "killed"], 1e9, ("killed", 2)),
+        (["survived", "survived"], 1e9, ("survived", 2)),
+        (["survived"], 3.5, ("open", 1)),
+    ],
+)
+def test_a_verdict_leaves_the_source_as_it_was(tmp_path, module, tests, monkeypatch, statuses, cpu_seconds, expected):
+    mutant = next(one for one in mutants(tmp_path, module, 0) if one.original == "x < 4")
+    seen, statuses = [], iter(statuses)
+
+    def run_tests(root, files, limits, *plugins):
+        seen.append((root / mutant.path).read_bytes())
+        return Run(next(statuses), "", 2.0)
+
+    monkeypatch.setattr("scripts.mutants.run_tests", run_tests)
+    monkeypatch.setattr("scripts.mutants.BATCHES", (2.5,))
+
+    run = Judge(tests, cpu_seconds=cpu_seconds, patience=1.0).verdict(tmp_path, mutant)
+
+    assert (run.status, len(seen)) == expected
+    assert all(source == mutant.apply(MODULE.encode()) for source in seen)
+    assert module.read_text() == MODULE

@@ -20,6 +20,7 @@ PACKAGES = [
     "kernels",
     "policies",
     "posterior",
+    "service",
     "testing",
     "theory",
     "types",

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 import kernelbandits as kb
+from golden.policies import CASES
+from golden.worlds import World
 from kernelbandits._parameters import Parameter, Parametrized, ValueType, did_you_mean, one_of, parameter
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import UniformRandom
+from kernelbandits.policies.experts import constant_experts
 from kernelbandits.posterior import posterior_factory
 from kernelbandits.theory import Constant, GPUCBFinite, Mixture
 
@@ -113,11 +116,37 @@ def test_parameters_cannot_be_assigned_unless_declared_so():
     assert policy.get_params()["exploration"] == policy.exploration == Constant(0.3)
 
 
-def test_an_attribute_that_hides_a_method_is_refused():
+def test_an_attribute_that_hides_a_method_is_rejected():
     with pytest.raises(TypeError, match="has a method _pick"):
 
         class Bad(UniformRandom):
             pick: int = parameter(int)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("_points", "has a method _points: give the attribute another name"), ("_rewards", "no _rewards of its base")],
+)
+def test_attributes_of_a_model_do_not_replace_those_of_its_base_class(name, message):
+    class Mine(UniformRandom):
+        name = parameter(str)
+
+        def _setup(self):
+            super()._setup()
+            setattr(self, self.name, [])
+
+    with pytest.raises(TypeError, match=message):
+        Mine(name=name)
+    assert Mine(name="_paid").choose([[1.0]]).action == 0
+
+
+def test_a_model_that_does_not_set_up_its_base_class_is_rejected():
+    class Mine(UniformRandom):
+        def _setup(self):
+            self._paid = []
+
+    with pytest.raises(TypeError, match=r"call super\(\)\._setup\(\) first"):
+        Mine()
 
 
 def test_what_was_given_as_none_stays_none_and_the_attribute_shows_what_is_used():
@@ -127,11 +156,13 @@ def test_what_was_given_as_none_stays_none_and_the_attribute_shows_what_is_used(
     assert shape._description() == {"width": 2.0, "height": 4.0, "color": "red"}
     assert shape.clone(width=5).height == 10.0
     policy = kb.GPUCB(KERNEL, noise_variance=0.1)
-    assert policy.exploration == GPUCBFinite(failure_probability=0.05)
-    assert policy.set_params(failure_probability=0.2).exploration == GPUCBFinite(failure_probability=0.2)
+    assert policy.exploration == GPUCBFinite(failure_probability=0.05, divide_by=20.0)
+    assert policy.set_params(failure_probability=0.2).exploration == GPUCBFinite(
+        failure_probability=0.2, divide_by=20.0
+    )
     policy.exploration = 0.5
     assert policy.get_params()["exploration"] == Constant(0.5)
-    assert policy.set_params(exploration=None).exploration == GPUCBFinite(failure_probability=0.2)
+    assert policy.set_params(exploration=None).exploration == GPUCBFinite(failure_probability=0.2, divide_by=20.0)
     with pytest.raises(InvalidParameter, match="exploration"):
         policy.exploration = None
 
@@ -199,7 +230,7 @@ def test_a_change_that_does_not_fit_the_other_parameters_changes_nothing():
         policy.learn(decision, 0.5)
 
 
-def test_history_counts_as_learnt_also_in_a_file(tmp_path):
+def test_history_counts_as_learned_also_in_a_file(tmp_path):
     policy = kb.KernelUCB(KERNEL)
     policy.warm_start(ROWS, np.arange(5.0))
 
@@ -223,8 +254,8 @@ def test_a_rejected_history_does_not_count(tmp_path):
 
 def test_a_file_that_does_not_name_a_parameter_has_its_default(monkeypatch, tmp_path):
     """Negative control of the contract: a parameter that a description leaves out follows the default."""
-    declared = kb.UCB1._declared["exploration"]
-    policy = kb.UCB1(exploration=1.0)
+    declared = kb.LinUCB._declared["regularization"]
+    policy = kb.LinUCB(regularization=1.0)
     monkeypatch.setattr(declared, "is_described", False)
     policy.save(tmp_path / "incomplete.kb")
     monkeypatch.setattr(declared, "is_described", True)
@@ -232,8 +263,46 @@ def test_a_file_that_does_not_name_a_parameter_has_its_default(monkeypatch, tmp_
 
     monkeypatch.setattr(declared, "default", 0.3)
 
-    assert kb.load(tmp_path / "incomplete.kb").exploration == 0.3
-    assert kb.load(tmp_path / "complete.kb").exploration == 1.0
+    assert kb.load(tmp_path / "incomplete.kb").regularization == 0.3
+    assert kb.load(tmp_path / "complete.kb").regularization == 1.0
+
+
+def test_a_file_that_does_not_name_the_constant_of_a_theorem_has_that_constant(monkeypatch, tmp_path):
+    """The default may be a practical one; a file without the parameter is older than it."""
+    declared = kb.PolicyElimination._declared["uniform_factor"]
+    policy = kb.PolicyElimination(constant_experts(2), n_actions=2, uniform_factor="theory", seed=0)
+    monkeypatch.setattr(declared, "is_described", False)
+    decision = policy.choose([[0.0], [1.0]])
+    policy.save(tmp_path / "older.kb")
+    monkeypatch.setattr(declared, "is_described", True)
+
+    loaded = kb.load(tmp_path / "older.kb")
+
+    assert loaded.uniform_factor == 1.0 != kb.PolicyElimination(constant_experts(2), n_actions=2).uniform_factor
+    loaded.learn(decision, 1.0)  # a decision of before is still its own
+
+
+def theory_parameters():
+    """Every parameter of an exported policy that knows the constant of a theorem, with a policy that has it."""
+    policies = (make(World(world), 0) for world, make in CASES.values())
+    for made, policy in {type(policy): policy for policy in policies}.items():
+        for name, declared in made._declared.items():
+            if declared.theory is not None:
+                yield pytest.param(policy, name, id=f"{made.__name__}.{name}")
+
+
+@pytest.mark.parametrize(("policy", "name"), list(theory_parameters()))
+def test_theory_is_a_value_of_every_parameter_whose_theorem_has_a_constant(policy, name):
+    declared = type(policy)._declared[name]
+    others = {"norm_bound": 1.0} if declared.theory == "theory" and hasattr(policy, "norm_bound") else {}
+
+    made = policy.clone(**{name: "theory"}, **others)
+
+    assert getattr(made, name) == declared.theory
+    assert made.describe()[name] == declared.theory
+    assert made.clone().describe() == made.describe()
+    with pytest.raises(InvalidParameter, match=f"{name!r} is a number, or 'theory', got 'practice'"):
+        policy.clone(**{name: "practice"})
 
 
 def test_descriptions_are_nested():
@@ -262,7 +331,7 @@ class TestFoundByUsers:
             (kb.GPUCB(KERNEL, noise_variance=0.1), {"failure_probability": 0.01}, "exploration", None),
             (kb.KernelThompson(KERNEL, regularization=0.1), {"regularization": 4.0}, "exploration", None),
             (
-                kb.SupKernelUCB(KERNEL, regularization=0.1, norm_bound=1.0),
+                kb.SupKernelUCB(KERNEL, regularization=0.1, norm_bound=1.0, exploration="theory"),
                 {"reward_range": (0.0, 10.0)},
                 "noise_scale",
                 5.0,
@@ -296,11 +365,11 @@ class TestFoundByUsers:
 
         with pytest.raises(kb.errors.NotSupported, match="keeps the policy that it wraps"):
             policy.set_params(policy=kb.LinUCB())
-        with pytest.raises(kb.errors.NotSupported, match="only while nothing was learnt"):
+        with pytest.raises(kb.errors.NotSupported, match="only while nothing was learned"):
             policy.set_params(epsilon=0.3)
         assert kb.Mixed(kb.KernelUCB(self.KERNEL), epsilon=0.1).set_params(epsilon=0.3).epsilon == 0.3
 
-    def test_a_wrapper_that_is_refused_leaves_the_policy_as_it_was(self):
+    def test_a_wrapper_that_is_rejected_leaves_the_policy_as_it_was(self):
         policy = kb.EXP4(kb.policies.experts.constant_experts(3), horizon=10)
 
         with pytest.raises(kb.errors.NotSupported):

@@ -1,6 +1,8 @@
 """Files that other programs read, and that nothing else here would open."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -97,3 +99,16 @@ def test_one_version_everywhere():
     (version,) = re.findall(r'^__version__ = "(.*)"$', read("src/kernelbandits/__init__.py"), re.M)
 
     assert yaml.safe_load(read("CITATION.cff"))["version"] == version
+
+
+def collected(*options):
+    command = [sys.executable, "-m", "pytest", "tests/unit/test_text.py", "--collect-only", "-p", "no:cacheprovider"]
+    listing = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [line for line in listing.stdout.splitlines() if "::" in line]
+
+
+def test_the_parts_of_the_tests_are_all_tests_once():
+    first, second, third = (collected("--part", f"{k}/3") for k in (1, 2, 3))
+
+    assert min(map(len, (first, second, third))) > 0
+    assert sorted(first + second + third) == sorted(collected())

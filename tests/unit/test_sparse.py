@@ -21,10 +21,10 @@ from kernelbandits.kernels import (
     Matern,
     Normalized,
     Polynomial,
+    RandomFourier,
     RationalQuadratic,
     Rows,
     median_length_scale,
-    random_features,
 )
 from kernelbandits.kernels.stationary import feature_distances
 from kernelbandits.policies.experts.base import shared_row
@@ -92,7 +92,7 @@ def dok_with(key):
 
 
 @pytest.mark.parametrize("make", BROKEN.values(), ids=BROKEN)
-def test_a_matrix_whose_indices_lead_outside_is_refused(make):
+def test_a_matrix_whose_indices_lead_outside_is_rejected(make):
     with pytest.raises(InvalidContexts, match=r"index arrays .* of shape \(2, 3\): .* Build the matrix again"):
         sound(make())
 
@@ -115,7 +115,7 @@ def test_room_behind_the_last_entry_is_no_fault():
     assert_array_equal(Rows().check(padded).toarray(), ROWS)
 
 
-def test_what_only_looks_like_a_sparse_matrix_is_refused():
+def test_what_only_looks_like_a_sparse_matrix_is_rejected():
     class Lookalike:
         def tocsr(self):
             raise AssertionError
@@ -170,12 +170,12 @@ def test_no_method_of_a_kernel_reads_such_a_matrix(kernel, make):
             call()
 
 
-def test_what_is_made_from_rows_refuses_such_a_matrix():
+def test_what_is_made_from_rows_rejects_such_a_matrix():
     make = BROKEN["an index too high"]
 
     for call in (
         lambda: median_length_scale(make()),
-        lambda: random_features(Gaussian(length_scale=1.0), 3, 4).features(make()),
+        lambda: RandomFourier(Gaussian(length_scale=1.0), n_columns=3).features(make()),
         lambda: Candidates(make(), [1.0, 0.0], n_actions=1),
         lambda: shared_row(make()),
         lambda: shared_row(kb.Pairs(make()[[0]], ["a"])),

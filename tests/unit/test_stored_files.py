@@ -54,9 +54,17 @@ def test_a_stored_policy_answers_as_it_did(folder, name):
         assert found[key] == expected[key]
     np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-9)
     assert found["propensity"] == pytest.approx(expected["propensity"], abs=1e-9)
-    assert json.loads(json.dumps(found["description"])) == expected["description"]
+    description = json.loads(json.dumps(found["description"]))
+    assert _known_then(description, expected["description"]) == expected["description"]
     policy.learn(policy.choose(case.contexts(1)), 0.5)
     assert policy.round_index == expected["round_index"] + 1
+
+
+def _known_then(description, expected):
+    """The description, also of nested policies, without parameters that did not exist when the file was written."""
+    if not isinstance(expected, dict):
+        return description
+    return {key: _known_then(description[key], value) for key, value in expected.items()}
 
 
 @pytest.mark.parametrize("folder", RESULTS, ids=lambda folder: folder.name)

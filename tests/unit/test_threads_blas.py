@@ -65,6 +65,8 @@ class Counted:
 @pytest.fixture
 def library(monkeypatch):
     counted = Counted(8)
+    monkeypatch.setattr(_threads, "_defaults", [])  # a limit that another test left belongs to other libraries
+    monkeypatch.setattr(_threads, "_outside", [])
     monkeypatch.setattr(_threads, "_libraries", lambda: (_threads._Library(counted.get, counted.set, False),))
     return counted
 

@@ -25,7 +25,7 @@ def test_small_work_stays_in_one_thread():
     assert _threads.threads_for(10**9, 10) == 5
 
 
-def test_a_worker_process_keeps_to_what_it_was_told(monkeypatch):
+def test_a_worker_process_keeps_to_what_was_configured(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
     assert _threads.threads_for(10**9) == 1

@@ -110,7 +110,7 @@ def test_a_prediction_has_an_upper_and_a_lower_end():
     ],
     ids=str,
 )
-def test_a_context_that_no_decision_gives_is_refused(context):
+def test_a_context_that_no_decision_gives_is_rejected(context):
     with pytest.raises(DecisionError, match="not a decision"):
         Decision.from_dict({"action": 0, "context": context})
 
@@ -143,7 +143,7 @@ def test_a_row_of_numbers_that_another_language_has_written_is_read():
     assert Decision.from_dict(values).context.tolist() == [1.0, 1e20, 0.5]
 
 
-def test_a_context_without_end_is_refused():
+def test_a_context_without_end_is_rejected():
     context = "a"
     for _ in range(5000):
         context = {"pair": [context, "b"]}

@@ -47,13 +47,13 @@ def test_numbers_of_every_kind_become_plain_ones(value):
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, nan, inf, -inf])
-def test_positive_refuses(value):
+def test_positive_rejects(value):
     with pytest.raises(InvalidParameter, match=r"The thing must be a finite number above zero, got .*\. Try 1\.$"):
         check_positive(value, "The thing", "Try 1.")
 
 
 @pytest.mark.parametrize("value", [-1e-9, nan, inf])
-def test_not_negative_refuses(value):
+def test_not_negative_rejects(value):
     with pytest.raises(InvalidParameter, match="The thing must be a finite number, zero or above"):
         check_nonnegative(value, "The thing")
 
@@ -63,7 +63,7 @@ def test_not_negative_takes_zero():
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 95, nan])
-def test_a_confidence_is_told_what_it_is(value):
+def test_a_confidence_error_says_what_it_is(value):
     with pytest.raises(InvalidParameter, match=r"The confidence has to lie .* share of intervals .* 0.95 is a common"):
         check_confidence(value)
 
@@ -74,7 +74,7 @@ def test_a_range_is_two_plain_numbers():
 
 
 @pytest.mark.parametrize("ends", [(1.0, 0.0), (1.0, 1.0), (0.0, inf), (nan, 1.0), (0.0,), (0, 1, 2), "ab", None, 1.0])
-def test_what_is_no_range_is_refused(ends):
+def test_what_is_no_range_is_rejected(ends):
     with pytest.raises(InvalidParameter, match=r"The thing is two finite numbers a finite length apart, .*, got "):
         check_range(ends, "The thing")
 
@@ -108,7 +108,7 @@ def test_vectors_are_one_row_of_finite_numbers(values):
 
 
 @pytest.mark.parametrize("values", ["text", [[1.0], [1.0, 2.0]], [1j], [None], {"a": 1}])
-def test_what_is_no_array_of_real_numbers_is_refused(values):
+def test_what_is_no_array_of_real_numbers_is_rejected(values):
     with pytest.raises(InvalidParameter, match="The weights must be"):
         check_array(values, "The weights")
 
@@ -119,7 +119,7 @@ def test_a_noun_stands_in_the_singular_after_one_only(n, text):
 
 
 @pytest.mark.parametrize("value", [1e151, 1e-151, 5e-324])
-def test_numbers_whose_squares_are_lost_are_refused(value):
+def test_numbers_whose_squares_are_lost_are_rejected(value):
     with pytest.raises(InvalidParameter, match=r"The thing must be at (most 1e\+150|least 1e-150)"):
         check_positive(value, "The thing")
     assert check_positive(1e150, "The thing") == 1e150
@@ -127,7 +127,7 @@ def test_numbers_whose_squares_are_lost_are_refused(value):
     assert check_positive(1e-300, "The thing", may_be_tiny=True) == 1e-300
 
 
-def test_a_number_that_no_float_holds_is_refused():
+def test_a_number_that_no_float_holds_is_rejected():
     with pytest.raises(InvalidParameter, match="The thing must be a number that a float can hold"):
         check_float(10**400, "The thing")
 
@@ -142,7 +142,7 @@ def test_a_count_is_one_that_can_be_counted_and_a_seed_need_not_be():
 
 
 @pytest.mark.parametrize("value", [1e-301, 5e-324])
-def test_a_probability_too_small_to_divide_by_is_refused(value):
+def test_a_probability_too_small_to_divide_by_is_rejected(value):
     with pytest.raises(InvalidParameter, match="The failure probability must be at least 1e-300"):
         check_probability(value)
 
@@ -167,7 +167,7 @@ def test_objects_functions_and_mappings_are_given_back():
         (lambda: check_mapping(3, "The things"), "The things must be given by name, got 3"),
     ],
 )
-def test_other_things_are_refused(check, message):
+def test_other_things_are_rejected(check, message):
     with pytest.raises(InvalidParameter, match=message):
         check()
 
@@ -176,7 +176,7 @@ def test_other_things_are_refused(check, message):
     "value",
     [0.5 + 0j, np.complex64(0.5), np.datetime64("2020-01-01"), np.timedelta64(3, "D"), np.ma.masked, [[1.0], 2.0]],
 )
-def test_what_only_looks_like_a_number_is_refused(value):
+def test_what_only_looks_like_a_number_is_rejected(value):
     with pytest.raises(InvalidParameter, match="The width must be one number, got"):
         check_float(value, "The width")
 
@@ -192,7 +192,7 @@ def test_a_value_without_a_text_is_named_by_its_type():
         check_bool(10**5000, "`sparse`")
 
 
-def test_masked_values_are_refused_and_a_mask_of_nothing_is_not():
+def test_masked_values_are_rejected_and_a_mask_of_nothing_is_not():
     values = np.arange(3.0)
 
     with pytest.raises(InvalidParameter, match="Rewards may not be masked"):
@@ -217,7 +217,7 @@ def itself():
 
 
 @pytest.mark.parametrize("seed", ["a", -1, 1.5, True, [1, 0.5], np.random.RandomState(0), itself()])
-def test_what_seeds_no_generator_is_refused(seed):
+def test_what_seeds_no_generator_is_rejected(seed):
     with pytest.raises(InvalidParameter, match="A seed is a whole number from 0"):
         as_generator(seed)
 
@@ -252,13 +252,13 @@ def test_a_view_of_memory_is_the_array_that_it_shows(shape):
     assert as_iterable(array) is array
 
 
-def test_a_view_of_memory_that_holds_no_numbers_is_refused():
+def test_a_view_of_memory_that_holds_no_numbers_is_rejected():
     with pytest.raises(InvalidParameter, match=r"A memoryview has to show numbers: .* Make an array of them"):
         as_iterable(memoryview(bytes(16)).cast("P"))
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800", 3, None, b"a", ["a"]])
-def test_what_can_name_no_file_is_refused(path):
+def test_what_can_name_no_file_is_rejected(path):
     with pytest.raises(InvalidParameter, match=r"The path (must be the name of a file|has a character)"):
         check_path(path)
 
@@ -267,6 +267,6 @@ def test_a_path_becomes_text():
     assert check_path(Path("a") / "b") == "a/b"
 
 
-def test_an_array_that_fits_into_no_memory_is_refused():
+def test_an_array_that_fits_into_no_memory_is_rejected():
     with pytest.raises(InvalidParameter, match="Weights must be at most 500,000,000 numbers, got 1,000,000,000 × 3"):
         check_size("Weights", 10**9, 3)

@@ -308,14 +308,14 @@ class CobaEnvironment:
     def _digest(self) -> str:
         digest = hashlib.sha256()
         for interaction in _read(self._environment):
-            shown = (interaction.get("context"), interaction.get("actions"), _paid(interaction).tolist())
-            digest.update(repr(shown).encode())
+            content = (interaction.get("context"), interaction.get("actions"), _rewards(interaction).tolist())
+            digest.update(repr(content).encode())
         return digest.hexdigest()[:16]
 
     def _rounds(self) -> Iterator[tuple[Round, Vector]]:
         for t, interaction in enumerate(_read(self._environment)):
             _require(interaction, ("actions", "rewards"), t)
-            yield Round(self._points(interaction.get("context"), interaction["actions"])), _paid(interaction)
+            yield Round(self._points(interaction.get("context"), interaction["actions"])), _rewards(interaction)
 
 
 def _read(interactions: Any) -> Iterator[Mapping[str, Any]]:
@@ -326,7 +326,7 @@ def _read(interactions: Any) -> Iterator[Mapping[str, Any]]:
         yield check_mapping(interaction, "The parts of an interaction")
 
 
-def _paid(interaction: Mapping[str, Any]) -> Vector:
+def _rewards(interaction: Mapping[str, Any]) -> Vector:
     """Return the reward of each action: coba has a list, or a function of the action."""
     rewards = interaction["rewards"]
     return np.array(

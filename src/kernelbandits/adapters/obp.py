@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits._sparse import sound
 from kernelbandits.environments import Log
+from kernelbandits.environments.logged import single_actions
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.types import Matrix, Pairs, Points
 from kernelbandits.validation import check_array, check_instance, check_int, check_mapping, check_vector
@@ -42,7 +43,8 @@ def to_obp(log: Log, *, expected_reward: ArrayLike | None = None) -> dict[str, A
     >>> feedback["n_actions"], feedback["context"].tolist(), feedback["pscore"].tolist()
     (2, [[0.5], [0.7]], [0.4, 0.6])
     """
-    if not len(check_instance(log, Log, "The log", "Build one: Log(rounds, actions, propensities, rewards).")):
+    check_instance(log, Log, "The log", "Build one: Log(rounds, actions, propensities, rewards).")
+    if not len(single_actions(log, "The format")):
         raise InvalidParameter(
             "The log must have at least one round, got none: the format needs the numbers of actions and columns."
         )
@@ -96,13 +98,13 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Log
         raise InvalidParameter(f"The feedback must have action, reward and pscore; it has no {', '.join(missing)}.")
     actions = _action_context(feedback)
     chosen = np.atleast_1d(feedback["action"])
-    kept = _rounds_at(feedback.get("position"), position, len(chosen))
+    selected = _rounds_at(feedback.get("position"), position, len(chosen))
     return Log(
         _rounds(feedback.get("context"), actions, len(chosen)),
         chosen,
         check_vector(feedback["pscore"], "The pscore of feedback"),
         check_vector(feedback["reward"], "The rewards of feedback"),
-    )[kept]
+    )[selected]
 
 
 def _actions(points: Points) -> Points:

@@ -1,6 +1,6 @@
 """The command line: `kernelbandits`, or `python -m kernelbandits`.
 
-One thin module a command. A command reads its arguments, calls one function of the library and prints what it gives;
+One thin module per command. A command reads its arguments, calls one function of the library and prints the result;
 whatever computes lives elsewhere. Start with `kernelbandits demo`.
 """
 

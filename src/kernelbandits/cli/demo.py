@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to", "run"]
 
-QUICK: Final = Size(80, 2)
+QUICK: Final = Size(150, 8)
 
 DESCRIPTION: Final = """\
 Run KernelUCB, GP-UCB, SupKernelUCB, LinUCB and a random policy on a nonlinear

@@ -10,12 +10,12 @@ from io import TextIOWrapper
 
 from kernelbandits import __version__
 from kernelbandits._text import HANDLER
-from kernelbandits.cli import compare, demo, report, run
+from kernelbandits.cli import compare, demo, report, run, service
 from kernelbandits.errors import KernelBanditError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, compare, run, report)
+COMMANDS = (demo, compare, run, report, service)
 
 BAD_ARGUMENTS, INTERRUPTED, PIPE_CLOSED = 2, 130, 1  # 130 as a shell reports the signal, 1 as rich does
 
@@ -24,16 +24,17 @@ examples:
   kernelbandits demo                 a table here, figures and a page in ./demo
   kernelbandits demo --quick         fewer rounds, a few seconds
   kernelbandits demo --json          results as JSON
-  kernelbandits compare              every policy on three problems
+  kernelbandits compare              every policy on six problems
   kernelbandits run study.toml       a study of your own; interrupted runs continue
   kernelbandits report results       figures and tables of a study
+  kernelbandits serve                a decision service over HTTP on this machine
   kernelbandits COMMAND --help       options and examples of one command
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
-    _never_fail_on_letters()
+    _replace_characters()
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.command is None:
@@ -73,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _never_fail_on_letters() -> None:
-    """Where the output cannot show a letter such as ±, show +- or a question mark and go on."""
+def _replace_characters() -> None:
+    """Replace characters that the output cannot encode: ± by +-, unknown ones by a question mark."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors=HANDLER)

@@ -28,7 +28,9 @@ EXAMPLES: Final = """\
 examples:
   kernelbandits report results                       writes ./report
   kernelbandits report results --into docs/report    another folder
-  kernelbandits report results --formats pdf         figures for a paper only
+  kernelbandits report results --formats pdf         figures as PDF only
+  kernelbandits report results --paper single        figures for a column too
+  kernelbandits report results --reference LinUCB    differences to LinUCB
   kernelbandits report results --json | python -m json.tool
 """
 
@@ -47,6 +49,16 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "--formats", nargs="+", choices=FORMATS, default=FORMATS, help="files of each figure (default: all three)"
     )
+    parser.add_argument(
+        "--paper",
+        choices=("single", "double"),
+        help="also figures for one or two columns of a paper: 3.25 or 6.75 inches wide, text of 7 points or more",
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="POLICY",
+        help="policy that the others are compared with, seed by seed (default: the best)",
+    )
     parser.add_argument("--json", action="store_true", help="print results as JSON instead of the table")
     parser.set_defaults(run=run)
 
@@ -61,7 +73,14 @@ def run(arguments: argparse.Namespace) -> None:
         def begin(n_images: int) -> Callable[[], None]:
             return stack.enter_context(progress_bar(n_images, "Drawing", every=1, after=PROGRESS_DELAY))
 
-        found = write_report(arguments.results, arguments.into, formats=arguments.formats, begin=begin)
+        found = write_report(
+            arguments.results,
+            arguments.into,
+            formats=arguments.formats,
+            paper=arguments.paper,
+            reference=arguments.reference,
+            begin=begin,
+        )
     if arguments.json:
         json.dump(found.to_dict(), sys.stdout, indent=2, allow_nan=False)
         print()

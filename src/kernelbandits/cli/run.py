@@ -27,8 +27,14 @@ examples:
   kernelbandits run study.toml                    into ./results/NAME
   kernelbandits run study.toml --dry-run          the jobs it would run
   kernelbandits run study.toml --workers 8 --into /data/first
+  kernelbandits run study.toml --with mine.py     names classes that mine.py defines
   kernelbandits run study.toml --engine ray --address auto
   kernelbandits run study.toml --json | python -m json.tool
+
+classes of your own:
+  A study may name the public classes and functions of files given by --with:
+  class = "Name", or kernel = { function = "name" } for a kernel that is a
+  function. Nothing is imported by a name in the study.
 
 a study:
   name = "smooth"
@@ -58,10 +64,23 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("study", metavar="STUDY.toml", help="study to run")
+    parser.add_argument(
+        "--with",
+        dest="files",
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="a Python file that is run, and whose classes and functions the study may name; may be repeated",
+    )
     parser.add_argument("--into", metavar="FOLDER", help="result folder (default: results/NAME)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per processor)")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="backend (default: local)")
     parser.add_argument("--address", metavar="ADDRESS", help="of a Ray cluster (default: start one on this machine)")
+    parser.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="show the progress, also where there is no terminal (default: on a terminal, after two seconds)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="list the jobs and run none")
     parser.add_argument("--json", action="store_true", help="print results as JSON instead of the table")
     parser.set_defaults(run=run)
@@ -69,25 +88,22 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, run, print."""
-    from kernelbandits.experiments.progress import rounds_bar
     from kernelbandits.experiments.runner import run as run_study
     from kernelbandits.experiments.study import Study  # here, so that --help does not wait for it
 
-    study = Study.from_toml(arguments.study)
+    study = Study.from_toml(arguments.study, classes=arguments.files)
     into = _folder(arguments.into, study.name)
     if arguments.dry_run:
         _print_jobs(study, into, as_json=arguments.json)
         return
-    with rounds_bar("Running") as bar:
-        results = run_study(
-            study,
-            into,
-            workers=arguments.workers,
-            engine=arguments.engine,
-            address=arguments.address,
-            progress=bar.move,
-            time_left=bar.expect,
-        )
+    results = run_study(
+        study,
+        into,
+        workers=arguments.workers,
+        engine=arguments.engine,
+        address=arguments.address,
+        progress=arguments.progress,
+    )
     if arguments.json:
         rows = [result.to_dict() for result in results.summary()]
         json.dump({"name": study.name, "folder": str(into), "results": rows}, sys.stdout, indent=2)

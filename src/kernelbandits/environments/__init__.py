@@ -17,7 +17,7 @@ from kernelbandits.environments.base import DrawnRounds, Environment, Round, Wor
 from kernelbandits.environments.catalog import Candidates, CatalogWorld, FixedCatalog, scaled_values
 from kernelbandits.environments.classification import Classification
 from kernelbandits.environments.datasets import from_file
-from kernelbandits.environments.logged import Log, Logged, LoggedWorld
+from kernelbandits.environments.logged import Log, Logged, LoggedWorld, click_rewards
 from kernelbandits.environments.published import (
     Bump,
     Chessboard,
@@ -62,6 +62,7 @@ __all__ = [
     "SyntheticWorld",
     "Wheel",
     "World",
+    "click_rewards",
     "encode_columns",
     "from_file",
     "scaled_values",

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from kernelbandits._text import repr_of_fields
 from kernelbandits.errors import DecisionError, InvalidContexts
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import ItemId, Pairs, Parameters, Points, Vector
@@ -26,6 +27,7 @@ __all__ = [
     "n_points",
     "place_of",
     "row_of",
+    "single_action",
 ]
 
 
@@ -72,9 +74,28 @@ def place_of(contexts: Points, row: int) -> int:
     raise DecisionError(f"The action must be one of the last round, which has {available}, got action {row!r}.")
 
 
+def single_action(contexts: Points, action: int) -> Points:
+    """Return one action of a round, given by its row, as a set of one action; arrays are copied.
+
+    >>> single_action(["a", "b"], 1)
+    ['b']
+    """
+    if isinstance(contexts, CatalogView):
+        return contexts.at(np.array([place_of(contexts, action)]))
+    if isinstance(contexts, Catalog):
+        return CatalogView(contexts, np.array([place_of(contexts, action)]))
+    if isinstance(contexts, Pairs):
+        return Pairs(contexts.context, single_action(contexts.actions, action))
+    if hasattr(contexts, "shape"):
+        return contexts[np.array([action])]
+    return [contexts[action]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
     """Observation of one round."""
+
+    __repr__ = repr_of_fields
 
     contexts: Points
     """One point per action, in any form that the kernels of the policies accept: rows, strings, ids."""
@@ -83,7 +104,7 @@ class Round:
     """Ids of the actions, if they persist across rounds."""
 
     expected: Vector | None = None
-    """Expected reward of each action shown, if known; never passed to a policy."""
+    """Expected reward of each action of the round, if known; never passed to a policy."""
 
     def __post_init__(self) -> None:
         if self.expected is None or (type(self.expected) is np.ndarray and self.expected.dtype == np.float64):
@@ -102,7 +123,7 @@ class World(Protocol):
         """Return the next round; raise StopIteration if there is none."""
 
     def reward(self, action: int) -> float:
-        """Return the reward of an action in the last round shown, nan if it is unknown; repeated calls change nothing.
+        """Return the reward of an action in the last observed round, nan if unknown; repeated calls change nothing.
 
         An action is identified as in `Decision.action`: by its row, for a restricted catalog by its row in the whole.
         """
@@ -113,7 +134,7 @@ class DelayedWorld(World, Protocol):
     """World with delayed rewards."""
 
     def delay(self) -> int:
-        """Return the delay of the reward of the last round shown, in rounds; 0 for none."""
+        """Return the delay of the reward of the last observed round, in rounds; 0 for none."""
 
 
 @runtime_checkable
@@ -121,7 +142,7 @@ class BatchWorld(World, Protocol):
     """World whose rewards do not depend on earlier choices, so that many rounds can be run as a batch (look-ahead)."""
 
     def peek_rounds(self, n_rounds: int) -> list[tuple[Round, Vector]]:
-        """Return the next rounds, fewer if the world ends, with the rewards of all actions; they count as shown."""
+        """Return the next rounds, fewer if the world ends, with the rewards of all actions; they count as observed."""
 
 
 @runtime_checkable
@@ -169,7 +190,7 @@ class DrawnRounds:
         return self._latest[0]
 
     def peek_rounds(self, n_rounds: int) -> list[tuple[Round, Vector]]:
-        """Return the next rounds with the rewards of all actions; they count as shown."""
+        """Return the next rounds with the rewards of all actions; they count as observed."""
         drawn = list(islice(self._rounds, n_rounds))
         if drawn:
             self._latest = drawn[-1]
@@ -179,8 +200,8 @@ class DrawnRounds:
         """Return the reward of an action in the last round; a restricted catalog uses rows of the whole."""
         if self._latest is None:
             raise DecisionError("There is no round to reward yet. Call observe() first.")
-        shown, rewards = self._latest
-        place = place_of(shown.contexts, action)
+        observed, rewards = self._latest
+        place = place_of(observed.contexts, action)
         if place >= len(rewards):
             raise DecisionError(f"The last round has {len(rewards)} rewards, and none for action {action!r}.")
         return float(rewards[place])

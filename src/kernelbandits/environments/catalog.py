@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._text import repr_of_fields
 from kernelbandits.environments.base import DrawnRounds, Round, place_of
 from kernelbandits.environments.tabular import (
     BUNDLED_VALUES,
@@ -254,8 +255,8 @@ class FixedCatalog(CatalogSources):
     --------
     >>> environment = FixedCatalog([[0.0], [0.5], [1.0]], [0.1, 0.7, 0.4], noise_scale=0.05)
     >>> world = environment.start(np.random.default_rng(3))
-    >>> shown = world.observe()
-    >>> len(shown.contexts), shown.expected
+    >>> observed = world.observe()
+    >>> len(observed.contexts), observed.expected
     (3, array([0.1, 0.7, 0.4]))
     >>> abs(world.reward(1) - 0.7) < 0.2
     True
@@ -264,6 +265,8 @@ class FixedCatalog(CatalogSources):
     ----------
     Calandriello, Carratino, Lazaric, Valko and Rosasco (2020), BBKB, for regression data as a fixed set of actions.
     """
+
+    __repr__ = repr_of_fields
 
     items: Catalog | Points
     values: ArrayLike
@@ -277,12 +280,7 @@ class FixedCatalog(CatalogSources):
 
     def __post_init__(self) -> None:
         catalog = self._catalog()
-        values = check_vector(self.values, "The values of items")
-        if len(values) != len(catalog):
-            raise InvalidParameter(
-                f"There must be one value per item, got {len(catalog)} items and {len(values)} values."
-            )
-        values.setflags(write=False)
+        values = _values_of(self.values, len(catalog))
         object.__setattr__(self, "noise_scale", check_nonnegative(self.noise_scale, "The noise scale"))
         points = Items.of(catalog.points(catalog.kind) if catalog is self.items else self.items)
         names = None if catalog.ids is None else Items.of(catalog.ids).describe()
@@ -295,8 +293,7 @@ class FixedCatalog(CatalogSources):
     @property
     def reward_range(self) -> tuple[float, float] | None:
         """Lowest and highest value without noise; None with Gaussian noise, which is unbounded."""
-        values: Vector = np.asarray(self.values)
-        return None if self.noise_scale > 0.0 else (float(values.min()), float(values.max()))
+        return _range_of(self.values, self.noise_scale)
 
     def start(self, rng: np.random.Generator) -> CatalogWorld:
         """Start a run; only its noise is random."""
@@ -320,25 +317,38 @@ class FixedCatalog(CatalogSources):
         return self.items
 
 
+def _values_of(values: ArrayLike, n_items: int) -> Vector:
+    """Validate one value per item; the array is read-only."""
+    checked = check_vector(values, "The values of items")
+    if len(checked) != n_items:
+        raise InvalidParameter(f"There must be one value per item, got {n_items} items and {len(checked)} values.")
+    checked.setflags(write=False)
+    return checked
+
+
+def _range_of(values: ArrayLike, noise_scale: float) -> tuple[float, float] | None:
+    return None if noise_scale > 0.0 else (float(np.min(values)), float(np.max(values)))
+
+
 class CatalogWorld:
     """One run of `FixedCatalog`: the same round repeatedly, with new noise each time."""
 
-    def __init__(self, shown: Round, noise_scale: float, rng: np.random.Generator) -> None:
-        self._shown, self._noise_scale, self._rng = shown, noise_scale, rng
+    def __init__(self, observed: Round, noise_scale: float, rng: np.random.Generator) -> None:
+        self._observed, self._noise_scale, self._rng = observed, noise_scale, rng
         self._noise: float | None = None
 
     def observe(self) -> Round:
         """Return the items, and draw the noise of this round."""
         self._noise = self._noise_scale * float(self._rng.standard_normal())
-        return self._shown
+        return self._observed
 
     def reward(self, action: int) -> float:
-        """Return the value of an item plus the noise of the last round shown."""
+        """Return the value of an item plus the noise of the last observed round."""
         if self._noise is None:
             raise DecisionError("There is no round to reward yet. Call observe() first.")
-        values = self._shown.expected
+        values = self._observed.expected
         assert values is not None
-        return float(values[place_of(self._shown.contexts, action)] + self._noise)
+        return float(values[place_of(self._observed.contexts, action)] + self._noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,10 +375,12 @@ class Candidates:
     --------
     >>> words = ["goal", "match", "goals", "vote", "votes", "election"]
     >>> world = Candidates(words, [1, 1, 1, 0, 0, 0], n_actions=2).start(np.random.default_rng(0))
-    >>> shown = world.observe()
-    >>> shown.contexts, shown.ids, [world.reward(0), world.reward(1)]
+    >>> observed = world.observe()
+    >>> observed.contexts, observed.ids, [world.reward(0), world.reward(1)]
     (['election', 'votes'], [5, 4], [0.0, 0.0])
     """
+
+    __repr__ = repr_of_fields
 
     items: Points
     values: ArrayLike
@@ -380,17 +392,12 @@ class Candidates:
 
     def __post_init__(self) -> None:
         items = Items.of(self.items)
-        values = check_vector(self.values, "The values of items")
-        if len(values) != len(items):
-            raise InvalidParameter(
-                f"There must be one value per item, got {len(items)} items and {len(values)} values."
-            )
+        values = _values_of(self.values, len(items))
         n_actions = check_int(self.n_actions, "The number of actions")
         if n_actions > len(items):
             raise InvalidParameter(
                 f"A round shows an item at most once, so {n_actions} actions need as many items, got {len(items)}."
             )
-        values.setflags(write=False)
         own = {"items": items.points, "_items": items, "values": values, "n_actions": n_actions}
         own["ids"] = None if self.ids is None else Catalog(np.empty((len(items), 0)), ids=self.ids).ids  # validated
         own["noise_scale"] = check_nonnegative(self.noise_scale, "The noise scale")
@@ -400,8 +407,7 @@ class Candidates:
     @property
     def reward_range(self) -> tuple[float, float] | None:
         """Lowest and highest value without noise; None with Gaussian noise, which is unbounded."""
-        values: Vector = np.asarray(self.values)
-        return None if self.noise_scale > 0.0 else (float(values.min()), float(values.max()))
+        return _range_of(self.values, self.noise_scale)
 
     def start(self, rng: np.random.Generator) -> DrawnRounds:
         """Start a run; candidates and noise have separate generators."""

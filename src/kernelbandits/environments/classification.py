@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._text import repr_of_fields
 from kernelbandits.environments.base import DrawnRounds, Round, World
 from kernelbandits.environments.catalog import Items, described_numbers
 from kernelbandits.environments.tabular import (
@@ -255,10 +256,10 @@ class Classification(ClassificationSources):
     Examples
     --------
     >>> world = Classification([[0.5, 2.0], [1.0, 0.0]], ["cat", "dog"], shuffle=False).start(np.random.default_rng(0))
-    >>> shown = world.observe()
-    >>> shown.ids, world.reward(0), world.reward(1)
+    >>> observed = world.observe()
+    >>> observed.ids, world.reward(0), world.reward(1)
     (('cat', 'dog'), 1.0, 0.0)
-    >>> shown.contexts
+    >>> observed.contexts
     array([[0.5, 2. , 0. , 0. ],
            [0. , 0. , 0.5, 2. ]])
 
@@ -266,6 +267,8 @@ class Classification(ClassificationSources):
     ----------
     Zhang, Zhou, Li and Gu (2021), Neural Thompson sampling, for the disjoint encoding of normalized rows.
     """
+
+    __repr__ = repr_of_fields
 
     features: Points
     labels: ArrayLike

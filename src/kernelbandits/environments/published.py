@@ -146,8 +146,8 @@ class JointSpace(ABC):
         self, context_rng: np.random.Generator, noise_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
         while True:
-            shown, expected = self.round_at(context_rng.random(self.n_columns))
-            yield shown, expected + self.noise_scale * noise_rng.standard_normal(len(expected))
+            observed, expected = self.round_at(context_rng.random(self.n_columns))
+            yield observed, expected + self.noise_scale * noise_rng.standard_normal(len(expected))
 
 
 class PublishedWorld(DrawnRounds):
@@ -160,13 +160,13 @@ class PublishedWorld(DrawnRounds):
     def initial_history(self) -> tuple[Matrix, Vector]:
         """Return the authors' first round: one row, chosen at random, and its reward."""
         context, noise, _ = next(_stream(self._environment, self._seed))
-        shown, expected = self._environment.round_at(context)
-        return shown.contexts[[PUBLISHED_FIRST_ACTION]], expected[[PUBLISHED_FIRST_ACTION]] + noise
+        observed, expected = self._environment.round_at(context)
+        return observed.contexts[[PUBLISHED_FIRST_ACTION]], expected[[PUBLISHED_FIRST_ACTION]] + noise
 
     def _same_rounds(self) -> Iterator[tuple[Round, Vector]]:
         for context, noise, _ in islice(_stream(self._environment, self._seed), 1, None):
-            shown, expected = self._environment.round_at(context)
-            yield shown, expected + noise
+            observed, expected = self._environment.round_at(context)
+            yield observed, expected + noise
 
 
 def _stream(environment: JointSpace, seed: int) -> Iterator[PublishedRound]:
@@ -205,8 +205,8 @@ class Bump(JointSpace):
     Examples
     --------
     >>> world = Bump(published=True).start(np.random.default_rng(0))
-    >>> shown = world.observe()
-    >>> shown.contexts.shape, int(shown.expected.argmax())
+    >>> observed = world.observe()
+    >>> observed.contexts.shape, int(observed.expected.argmax())
     ((10, 6), 8)
     """
 

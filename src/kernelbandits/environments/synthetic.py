@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from kernelbandits._text import repr_of_fields
 from kernelbandits.environments.base import DrawnRounds, Round
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, as_kernel
@@ -44,6 +45,8 @@ class RKHSFunction:
     >>> f.norm, f(np.zeros((3, 2)))
     (0.5, array([0.5, 0.5, 0.5]))
     """
+
+    __repr__ = repr_of_fields
 
     kernel: Kernel
     centers: Points
@@ -321,7 +324,7 @@ class SyntheticWorld:
         return self._drawn.peek_rounds(n_rounds)
 
     def reward(self, action: int) -> float:
-        """Return the reward of an action in the last round shown."""
+        """Return the reward of an action in the last observed round."""
         return self._drawn.reward(action)
 
 
@@ -348,10 +351,12 @@ class Clustered:
     Examples
     --------
     >>> world = Clustered(n_actions=6, n_clusters=2).start(np.random.default_rng(0))
-    >>> shown = world.observe()
-    >>> shown.contexts.shape, len(set(shown.expected.tolist())) <= 2
+    >>> observed = world.observe()
+    >>> observed.contexts.shape, len(set(observed.expected.tolist())) <= 2
     ((6, 2), True)
     """
+
+    __repr__ = repr_of_fields
 
     n_actions: int
     n_features: int = 2
@@ -391,13 +396,13 @@ class Clustered:
     def _rounds(
         self, centers: Matrix, values: Vector, context_rng: np.random.Generator, noise_rng: np.random.Generator
     ) -> Iterator[tuple[Round, Vector]]:
-        shown: Round | None = None
+        observed: Round | None = None
         while True:
-            if shown is None or not self.fixed_actions:
+            if observed is None or not self.fixed_actions:
                 groups = context_rng.integers(self.n_clusters, size=self.n_actions)
                 noise = context_rng.standard_normal((self.n_actions, self.n_features))
                 contexts = centers[groups] + self.spread * noise
                 contexts.setflags(write=False)  # shared by all rounds if actions are fixed
-                shown = Round(contexts, expected=values[groups])
-            assert shown.expected is not None
-            yield shown, (noise_rng.random(self.n_actions) < shown.expected).astype(np.float64)
+                observed = Round(contexts, expected=values[groups])
+            assert observed.expected is not None
+            yield observed, (noise_rng.random(self.n_actions) < observed.expected).astype(np.float64)

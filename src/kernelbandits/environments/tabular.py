@@ -260,7 +260,8 @@ class Table:
         for entry in column[:0] if column.dtype.kind in "biuf" else column:
             if entry is not None and not _is_number(entry):
                 raise InvalidParameter(
-                    f"The column {name!r} must hold numbers, got {type(entry).__name__}: {short_repr(entry)}."
+                    f"The column {name!r} must hold numbers, got {type(entry).__name__}: {short_repr(entry)}. "
+                    "Make a column of 0 and 1 for each category, as pandas.get_dummies does."
                 )
         return _as_floats(column, name)
 

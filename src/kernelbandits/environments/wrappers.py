@@ -44,7 +44,7 @@ class Delayed:
     --------
     >>> from kernelbandits.environments import Clustered
     >>> world = Delayed(Clustered(n_actions=3), delay=(2, 5)).start(np.random.default_rng(0))
-    >>> shown = world.observe()
+    >>> observed = world.observe()
     >>> world.delay() in (2, 3, 4, 5)
     True
     """
@@ -97,16 +97,16 @@ class DelayedWorld:
 
     def observe(self) -> Round:
         """Return the next round, and draw the delay of its reward."""
-        shown = self.world.observe()
+        observed = self.world.observe()
         self._delay = self._draw()
-        return shown
+        return observed
 
     def reward(self, action: int) -> float:
-        """Return the reward of an action in the last round shown."""
+        """Return the reward of an action in the last observed round."""
         return self.world.reward(action)
 
     def delay(self) -> int:
-        """Return the delay of the reward of the last round shown, in rounds."""
+        """Return the delay of the reward of the last observed round, in rounds."""
         if self._delay is None:
             raise DecisionError("There is no delayed reward yet. Call observe() first.")
         return self._delay
@@ -224,20 +224,20 @@ class DriftingWorld:
         self.before, self.after = before, after
         """Runs of the two environments."""
         self._turns = turns
-        self._shown: World | None = None
+        self._observed: World | None = None
 
     def observe(self) -> Round:
         """Return the next round of the active world."""
         world = self._world(next(self._turns))
-        shown = world.observe()
-        self._shown = world
-        return shown
+        observed = world.observe()
+        self._observed = world
+        return observed
 
     def reward(self, action: int) -> float:
-        """Return the reward of an action in the last round shown."""
-        if self._shown is None:
+        """Return the reward of an action in the last observed round."""
+        if self._observed is None:
             raise DecisionError("There is no round to reward yet. Call observe() first.")
-        return self._shown.reward(action)
+        return self._observed.reward(action)
 
     def _world(self, is_after: bool) -> World:
         return self.after if is_after else self.before
@@ -248,7 +248,7 @@ class _ForeseeableDriftingWorld(DriftingWorld):
     after: BatchWorld
 
     def peek_rounds(self, n_rounds: int) -> list[tuple[Round, Vector]]:
-        """Return the next rounds with the rewards of all actions; they count as shown."""
+        """Return the next rounds with the rewards of all actions; they count as observed."""
         rounds: list[tuple[Round, Vector]] = []
         for is_after, turns in groupby(islice(self._turns, n_rounds)):
             world = self.after if is_after else self.before
@@ -256,7 +256,7 @@ class _ForeseeableDriftingWorld(DriftingWorld):
             seen = world.peek_rounds(asked)
             rounds += seen
             if seen:
-                self._shown = world
+                self._observed = world
             if len(seen) < asked:
                 break
         return rounds

@@ -6,16 +6,19 @@ the same contexts and the same noise.
 
 A `Log` of decisions with their rewards and propensities can be used to evaluate a policy that was never deployed. Start
 with `SelfNormalizedIPS`; use `DoublyRobust` with a good kernel, and `Replay` to evaluate a policy while it learns. Each
-returns an `Estimate`: a value, its interval, and warnings as sentences. The intervals of `ConfidenceSequence` and
-`ABComparison` are valid at any time, even if inspected after every round. `coverage` measures whether the intervals of
-a policy have their nominal coverage.
+returns an `Estimate`: a value, its interval, and warnings as sentences; `lift` of an estimator is the difference to the
+logging policy. Logs of slates are evaluated by the same estimators. `PropensityModel` estimates propensities that were
+not logged. The intervals of `ConfidenceSequence` and `ABComparison` are valid at any time, even if inspected after
+every round. `coverage` measures whether the intervals of a policy have their nominal coverage.
 """
 
-from kernelbandits.environments import Log
+from kernelbandits.environments import Log, click_rewards
 from kernelbandits.evaluation.collect import collect_log, true_value
 from kernelbandits.evaluation.doubly_robust import DirectMethod, DoublyRobust, Switch
 from kernelbandits.evaluation.interval_coverage import Coverage, calibration, coverage, share_interval
+from kernelbandits.evaluation.marginalized import MarginalizedIPS
 from kernelbandits.evaluation.off_policy import IPS, Estimate, Estimator, SelfNormalizedIPS, mean_reward
+from kernelbandits.evaluation.propensities import EstimatedLog, PropensityModel
 from kernelbandits.evaluation.replay import Replay
 from kernelbandits.evaluation.reward_models import FittedModel, RewardModel
 from kernelbandits.evaluation.sequential import ABComparison, ConfidenceSequence, compare_on_log
@@ -31,9 +34,12 @@ __all__ = [
     "DirectMethod",
     "DoublyRobust",
     "Estimate",
+    "EstimatedLog",
     "Estimator",
     "FittedModel",
     "Log",
+    "MarginalizedIPS",
+    "PropensityModel",
     "Recorder",
     "Replay",
     "RewardModel",
@@ -41,6 +47,7 @@ __all__ = [
     "Switch",
     "Trace",
     "calibration",
+    "click_rewards",
     "collect_log",
     "compare_on_log",
     "coverage",

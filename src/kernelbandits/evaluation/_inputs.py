@@ -11,17 +11,21 @@ import numpy as np
 
 from kernelbandits.environments import Log
 from kernelbandits.environments.base import Environment, n_points
+from kernelbandits.environments.logged import single_actions
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.kernels import PointKind
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalog, CatalogView
-from kernelbandits.types import Indices, ItemId, Points, Vector
+from kernelbandits.types import Indices, ItemId, Matrix, Points, Vector
 from kernelbandits.validation import check_has_methods, check_instance
 
 __all__ = [
     "DistinctRounds",
     "WeightedActions",
     "a_log",
+    "a_log_of_any_kind",
+    "a_log_to_judge",
     "a_policy",
     "a_trace",
     "an_environment",
@@ -48,11 +52,30 @@ def a_policy(value: Policy, *methods: str, name: str = "The policy") -> Policy:
     return check_has_methods(value, name, *needed, hint=f"KernelUCB(kernel) is one.{swapped}")
 
 
-def a_log(value: Log) -> Log:
+def a_log_of_any_kind(value: Log) -> Log:
     """Return the log, or raise InvalidParameter."""
     return check_instance(
         value, Log, "The log", "Log(rounds, actions, propensities, rewards) and collect_log make one."
     )
+
+
+def a_log(value: Log) -> Log:
+    """Return the log of single actions, or raise InvalidParameter or NotSupported."""
+    return single_actions(a_log_of_any_kind(value), "This function")
+
+
+def a_log_to_judge(value: Log) -> Log:
+    """Return the log; raise InvalidParameter if it is empty, or if no round has a second action."""
+    log = a_log_of_any_kind(value)
+    if not len(log):
+        raise InvalidParameter("The log must have at least one round, got none.")
+    if log.n_actions.max() == 1:
+        raise InvalidParameter(
+            "Every round of the log has one action, which every policy would have chosen, so nothing can be said about "
+            "another policy. A round must hold all actions that could have been shown, not only the one that was: "
+            "Log(rounds=…), or log_from_frame(…, candidates=…) for a table with one row per impression."
+        )
+    return log
 
 
 def a_trace(value: Trace) -> Trace:
@@ -65,7 +88,7 @@ class DistinctRounds:
 
     Parameters
     ----------
-    shown
+    rounds
         Actions and their ids, or None, of every round. The caller holds references, so that no identity is reused.
 
     Examples
@@ -75,15 +98,15 @@ class DistinctRounds:
     array([0, 1, 0])
     """
 
-    def __init__(self, shown: Sequence[tuple[Points, Sequence[ItemId] | None]]) -> None:
+    def __init__(self, rounds: Sequence[tuple[Points, Sequence[ItemId] | None]]) -> None:
         places: dict[tuple[int, int], int] = {}
         self.contexts: list[Points] = []
         """The distinct sets of actions."""
         self.ids: list[Sequence[ItemId] | None] = []
         """Ids of the actions of each set, or None."""
-        self.which: Indices = np.empty(len(shown), dtype=np.intp)
+        self.which: Indices = np.empty(len(rounds), dtype=np.intp)
         """Index of the set of each round."""
-        for t, (contexts, ids) in enumerate(shown):
+        for t, (contexts, ids) in enumerate(rounds):
             place = places.setdefault((id(contexts), id(ids)), len(places))
             if place == len(self.contexts):
                 self.contexts.append(contexts)
@@ -103,6 +126,17 @@ class DistinctRounds:
         found = policy.probabilities_many(self.contexts, ids=self.ids)
         return [
             own[contexts.rows] if isinstance(contexts, CatalogView) else own
+            for contexts, own in zip(self.contexts, found, strict=True)
+        ]
+
+    def place_probabilities(self, policy: Policy, k: int) -> list[Matrix]:
+        """Return the probabilities of all actions of each set at each of k places."""
+        found = (
+            policy.place_probabilities(contexts, k, ids=ids)
+            for contexts, ids in zip(self.contexts, self.ids, strict=True)
+        )
+        return [
+            own[:, contexts.rows] if isinstance(contexts, CatalogView) else own
             for contexts, own in zip(self.contexts, found, strict=True)
         ]
 

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from math import inf, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation._inputs import a_log
 from kernelbandits.evaluation.off_policy import (
     CONFIDENCE,
-    Estimate,
-    Target,
+    MODEL_TRUSTED,
+    MODEL_UNKNOWN,
+    Judged,
+    OffPolicyEstimator,
     checked_clip,
     clipped,
+    least_matched,
     log_warnings,
     mean_with_error,
     weight_warnings,
-    weighted_estimate,
 )
 from kernelbandits.evaluation.reward_models import (
     GaussianRewards,
     KernelRewards,
     ModelValues,
     RewardModel,
-    error_with_model,
     learn_log,
+    model_error,
     model_values,
 )
+from kernelbandits.evaluation.targets import Behavior, Place, checked_behavior, places_of
 from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.policies.base import Policy
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
@@ -41,10 +46,10 @@ __all__ = ["DirectMethod", "DoublyRobust", "Switch"]
 
 
 @dataclass(frozen=True)
-class DirectMethod:
+class DirectMethod(OffPolicyEstimator):
     """Direct method: the policy's reward predicted by a model, value = (1/n) Σ_t Σ_a π(a|x_t) r̂(x_t, a).
 
-    r̂ is the mean of the posterior after all (action shown, reward) pairs of the log: kernel ridge regression, so
+    r̂ is the mean of the posterior after all (logged action, reward) pairs of the log: kernel ridge regression, so
     actions never shown are predicted from similar ones. Propensities are not used. The variance is low. Ridge
     regression shrinks toward 0; add a constant to the kernel to learn an offset.
 
@@ -63,6 +68,9 @@ class DirectMethod:
     Fitting costs that of the posterior for m distinct points, O(m³) if it is exact; a prediction O(m). The error of the
     model takes about (n + m)² similarities for n actions that the policy may take, of which at most 10,000 are sampled;
     O(n) if the kernel has few features. The degrees of freedom of the fit are estimated from two thousand widths.
+
+    For slates each place has its own model of the rewards of its actions, which ignores the places above. The values
+    are added over the places; errors of different places are taken for independent.
 
     Reference: the regression baseline of Dudík, Langford and Li (2011); the variance of a linear functional of a
     Gaussian process, Rasmussen and Ghahramani (2003).
@@ -111,28 +119,36 @@ class DirectMethod:
     def fit(self, log: Log) -> KernelRewards:
         """Fit the model to all rewards of the log in one call."""
         posterior = make_posterior(posterior_factory(self.posterior), self.kernel, self.regularization)
-        shown = learn_log(posterior, a_log(log))
+        if posterior.capabilities.predicts_log_odds:
+            raise InvalidParameter(
+                "A model of rewards must predict rewards, and this posterior predicts their log-odds. Take 'auto'."
+            )
+        logged = learn_log(posterior, a_log(log))
         if posterior.capabilities.forgets:  # its widths do not describe all rounds of a log
             return KernelRewards(posterior)
-        return GaussianRewards(posterior, shown, log.rewards, self.noise_variance)
+        return GaussianRewards(posterior, logged, log.rewards, self.noise_variance)
 
-    def estimate(self, log: Log, policy: Policy) -> Estimate:
-        """Estimate the mean reward per round of the policy, had it made the decisions."""
-        target = Target.of(log, policy)
-        values = model_values(self, log, target, folds=1)
-        value, of_rounds = mean_with_error(values.of_policy)
-        error, warning = error_with_model(of_rounds, values, log, target, np.zeros(len(log)))
-        return weighted_estimate(value, error, target, target.weights, self.confidence, (warning, *log_warnings(log)))
+    def _judge(self, log: Log, policy: Policy) -> Judged:
+        places = places_of(log, policy, "cascade", has_model=True)
+        values = [model_values(self, place.log, place.target, folds=1) for place in places]
+        warnings = log_warnings(log)
+        return _with_model(values, places, [np.zeros(len(log)) for _ in places], warnings, is_first=True)
 
 
 @dataclass(frozen=True)
-class DoublyRobust:
+class DoublyRobust(OffPolicyEstimator):
     """Model corrected by its residuals: value = (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))].
 
     Unbiased if either the propensities or the model is correct; the better the model, the smaller the variance.
     Cross-fitting preserves this when the model is learned from the same log: each round is evaluated by a model of the
     other folds (round t belongs to fold t mod `folds`), so no reward corrects a model that was fitted to it. The
     standard error is s / sqrt(n) of the terms.
+
+    The value of slates is (1/n) Σ_t Σ_l [Σ_a P(a at l) r̂_l(x_t, a) + w_tl (r_tl − r̂_l(x_t, a_tl))] over places l, with
+    P(a at l) the policy's probability of an action at a place (`Policy.place_probabilities`), r̂_l a model of the
+    rewards at the place, and the weights of `IPS`. With behavior="cascade" it is the cascade doubly robust estimator of
+    Kiyohara et al. (2022) with the value functions that the models and the policy imply, Q̂_l = r̂_l + E_π[Σ_j>l r̂_j].
+    It is unbiased under the assumption of the behavior, whatever the models are.
 
     Reference: Dudík, Langford and Li (2011); cross-fitting as in Chernozhukov et al. (2018).
 
@@ -144,6 +160,8 @@ class DoublyRobust:
         Largest weight; None disables clipping.
     folds
         Number of folds of the log; 1 learns the model from all of it, without cross-fitting.
+    behavior
+        For slates: what the reward at a place depends on, as in `IPS`.
     confidence
         Confidence level of the normal interval.
 
@@ -161,25 +179,30 @@ class DoublyRobust:
     _: KW_ONLY
     clip: float | None = None
     folds: int = 2
+    behavior: Behavior = "cascade"
     confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:
         _reject_no_model(self.model)
         object.__setattr__(self, "clip", checked_clip(self.clip))
         object.__setattr__(self, "folds", check_int(self.folds, "The number of folds"))
+        object.__setattr__(self, "behavior", checked_behavior(self.behavior))
         object.__setattr__(self, "confidence", check_confidence(self.confidence))
 
-    def estimate(self, log: Log, policy: Policy) -> Estimate:
-        """Estimate the mean reward per round of the policy, had it made the decisions."""
-        target = Target.of(log, policy)
-        warnings = weight_warnings(log, target.weights, self.clip)
-        weights = clipped(target.weights, self.clip)
-        value, error = _corrected(model_values(self.model, log, target, self.folds), log, weights)
-        return weighted_estimate(value, error, target, weights, self.confidence, warnings)
+    def _judge(self, log: Log, policy: Policy) -> Judged:
+        places = places_of(log, policy, self.behavior, has_model=True)
+        weights = [clipped(place.target.weights, self.clip) for place in places]
+        values = [model_values(self.model, place.log, place.target, self.folds) for place in places]
+        terms = _corrected(values, places, weights)
+        value, error = mean_with_error(terms)
+        warnings = weight_warnings(log, least_matched(places), self.clip)
+        judged = Judged(value=value, error=error, terms=terms, places=places, weights=weights, warnings=warnings)
+        are_free = [place.target.weights <= (inf if self.clip is None else self.clip) for place in places]
+        return judged.with_propensity_error(log, _corrections(values, places, weights, are_free))
 
 
 @dataclass(frozen=True)
-class Switch:
+class Switch(OffPolicyEstimator):
     """`DoublyRobust` for small weights, the model alone for large ones:
 
         value = (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t 1(w_t ≤ threshold) (r_t − r̂(x_t, a_t))].
@@ -193,7 +216,7 @@ class Switch:
     model that provides no errors, the standard error is that of the terms, s / sqrt(n), with a warning.
 
     Reference: Wang, Agarwal and Dudík (2017), in the doubly robust form, which requires only the propensity of the
-    action shown.
+    logged action.
 
     Parameters
     ----------
@@ -203,6 +226,8 @@ class Switch:
         Largest weight for which the correction is used.
     folds
         Number of folds of the log; 1 learns the model from all of it, without cross-fitting.
+    behavior
+        For slates: what the reward at a place depends on, as in `IPS`.
     confidence
         Confidence level of the normal interval.
 
@@ -220,6 +245,7 @@ class Switch:
     threshold: float
     _: KW_ONLY
     folds: int = 2
+    behavior: Behavior = "cascade"
     confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:
@@ -232,27 +258,82 @@ class Switch:
             )
         object.__setattr__(self, "threshold", threshold)
         object.__setattr__(self, "folds", check_int(self.folds, "The number of folds"))
+        object.__setattr__(self, "behavior", checked_behavior(self.behavior))
         object.__setattr__(self, "confidence", check_confidence(self.confidence))
 
-    def estimate(self, log: Log, policy: Policy) -> Estimate:
-        """Estimate the mean reward per round of the policy, had it made the decisions."""
-        target = Target.of(log, policy)
-        is_trusted = target.weights <= self.threshold
-        warnings = weight_warnings(log, target.weights)
-        weights = np.where(is_trusted, target.weights, 0.0)
-        values = model_values(self.model, log, target, self.folds)
-        value, error = _corrected(values, log, weights)
-        if not is_trusted.all():
-            share = 100.0 * float(np.mean(~is_trusted))
-            warnings += (f"{share:.2g} % of the weights exceed {self.threshold:g}: there the model has the last word.",)
-            error, trust = error_with_model(error, values, log, target, weights)
-            warnings += (trust,)
-        return weighted_estimate(value, error, target, weights, self.confidence, warnings)
+    def _judge(self, log: Log, policy: Policy) -> Judged:
+        places = places_of(log, policy, self.behavior, has_model=True)
+        are_trusted = [place.target.weights <= self.threshold for place in places]
+        weights = [
+            np.where(is_trusted, place.target.weights, 0.0)
+            for place, is_trusted in zip(places, are_trusted, strict=True)
+        ]
+        values = [model_values(self.model, place.log, place.target, self.folds) for place in places]
+        warnings = weight_warnings(log, least_matched(places))
+        if np.all(are_trusted):
+            terms = _corrected(values, places, weights)
+            value, error = mean_with_error(terms)
+            judged = Judged(value=value, error=error, terms=terms, places=places, weights=weights, warnings=warnings)
+            return judged.with_propensity_error(log, _corrections(values, places, weights, are_trusted))
+        share = 100.0 * float(1.0 - np.mean(are_trusted))
+        warnings += (f"{share:.2g} % of the weights exceed {self.threshold:g}: there the model has the last word.",)
+        judged = _with_model(values, places, weights, warnings)
+        return judged.with_propensity_error(log, _corrections(values, places, weights, are_trusted))
 
 
-def _corrected(values: ModelValues, log: Log, weights: Vector) -> tuple[float, float]:
-    """Return the value and its standard error, that of a mean of independent terms."""
-    return mean_with_error(values.of_policy + weights * (log.rewards - values.of_shown))
+def _corrections(
+    values: list[ModelValues], places: list[Place], weights: list[Vector], are_free: list[NDArray[np.bool_]]
+) -> Vector:
+    """Return the part of the terms that is divided by the propensities, without that of constant weights."""
+    parts = [
+        np.where(is_free, weight * (place.log.rewards - own.of_logged), 0.0)
+        for own, place, weight, is_free in zip(values, places, weights, are_free, strict=True)
+    ]
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def _corrected(values: list[ModelValues], places: list[Place], weights: list[Vector]) -> Vector:
+    """Return the terms of the rounds: those of the model, corrected by its weighted residuals, summed over places."""
+    terms = [
+        own.of_policy + weight * (place.log.rewards - own.of_logged)
+        for own, place, weight in zip(values, places, weights, strict=True)
+    ]
+    return np.asarray(np.sum(terms, axis=0))
+
+
+def _with_model(
+    values: list[ModelValues],
+    places: list[Place],
+    weights: list[Vector],
+    warnings: tuple[str, ...],
+    *,
+    is_first: bool = False,
+) -> Judged:
+    """Return a value with the error of its models.
+
+    The square of its standard error is the variance of the rounds' expected rewards over n, as if the models were
+    correct, plus the variance of the errors of models and rewards given the rounds; places have independent errors. A
+    model that provides no errors adds nothing to the error of the terms.
+    """
+    corrected = _corrected(values, places, weights)
+    used = [place.target.weights for place in places] if is_first else weights
+    value, error = mean_with_error(corrected)
+    errors = [
+        model_error(own, place.log, place.target, weight)
+        for own, place, weight in zip(values, places, weights, strict=True)
+    ]
+    known = [found for found in errors if found is not None]
+    trust = MODEL_TRUSTED if len(known) == len(errors) else MODEL_UNKNOWN
+    warnings = (trust, *warnings) if is_first else (*warnings, trust)
+    if len(known) < len(errors):
+        return Judged(value=value, error=error, terms=corrected, places=places, weights=used, warnings=warnings)
+    terms = np.sum([own.of_policy for own in values], axis=0)
+    variance, covariance = np.sum(known, axis=0).tolist()
+    _, of_rounds = mean_with_error(terms)
+    return Judged(
+        value=value, error=sqrt(of_rounds**2 + variance), terms=terms, places=places, weights=used, warnings=warnings,
+        model_variance=variance, model_covariance=covariance,
+    )  # fmt: skip
 
 
 def _reject_no_model(model: RewardModel) -> None:

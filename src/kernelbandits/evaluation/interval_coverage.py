@@ -164,13 +164,13 @@ def _first_failure(world: World, policy: Policy, horizon: int) -> int | None:
     model, late = _model_of(policy), DelayedRewardQueue(policy)
     for t in range(1, horizon + 1):
         try:
-            shown = world.observe()
+            observed = world.observe()
         except StopIteration:
             return None
         late.deliver(t)
-        if not _holds(model, shown):
+        if not _holds(model, observed):
             return t
-        decision = policy.choose(shown.contexts, ids=shown.ids)
+        decision = policy.choose(observed.contexts, ids=observed.ids)
         reward, delay = world.reward(decision.action), world.delay() if isinstance(world, DelayedWorld) else 0
         if isnan(reward):
             continue
@@ -181,20 +181,21 @@ def _first_failure(world: World, policy: Policy, horizon: int) -> int | None:
     return None
 
 
-def _holds(model: PosteriorPolicy, shown: Round) -> bool:
+def _holds(model: PosteriorPolicy, observed: Round) -> bool:
     """Whether every expected reward of the round lies in its interval."""
-    if shown.expected is None:
+    if observed.expected is None:
         raise InvalidParameter("This world does not know its expected rewards, so no interval can be checked in it.")
     posterior = model.posterior
-    prediction = posterior.predict(points_of(posterior.kernel.kind, shown.contexts))
+    prediction = posterior.predict(points_of(posterior.kernel.kind, observed.contexts))
     state = RoundState(
         round_index=model.round_index,
-        n_actions=len(shown.expected),
+        n_actions=len(observed.expected),
         log_det_gain=posterior.log_det_gain,
         regularization=posterior.regularization,
+        residual=posterior.residual,
     )
-    reach = model.exploration(state) * prediction.width
-    return bool(np.all(np.abs(prediction.mean - shown.expected) <= reach + ROUNDING))
+    half_width = model.exploration(state) * posterior.inflation * prediction.width
+    return bool(np.all(np.abs(prediction.mean - observed.expected) <= half_width + ROUNDING))
 
 
 def _model_of(policy: Policy) -> PosteriorPolicy:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import KW_ONLY, dataclass, fields
-from math import isfinite, isnan, nan, sqrt
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from math import inf, isfinite, isnan, nan, sqrt
 from statistics import NormalDist
 from typing import Any, Final, Protocol
 
 import numpy as np
 
-from kernelbandits._text import encodable
+from kernelbandits._text import encodable, html_table
 from kernelbandits.environments import Log
-from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation._inputs import DistinctRounds, WeightedActions, a_log, a_policy
+from kernelbandits.evaluation._inputs import a_log_of_any_kind
+from kernelbandits.evaluation.propensities import propensity_error, propensity_warnings
+from kernelbandits.evaluation.targets import Behavior, Place, Target, checked_behavior, places_of
 from kernelbandits.policies.base import Policy
-from kernelbandits.types import Indices, Vector
+from kernelbandits.types import Vector
 from kernelbandits.validation import check_confidence, check_positive, pluralize
 
 __all__ = [
@@ -26,25 +27,28 @@ __all__ = [
     "MODEL_UNKNOWN",
     "Estimate",
     "Estimator",
+    "Judged",
+    "OffPolicyEstimator",
     "SelfNormalizedIPS",
     "Target",
     "checked_clip",
     "clipped",
     "effective_sample_size",
+    "least_matched",
     "log_warnings",
     "mean_reward",
     "mean_with_error",
     "normal_interval",
+    "rewards_of_rounds",
     "shows_one_action_only",
     "weight_warnings",
-    "weighted_estimate",
 ]
 
 CONFIDENCE: Final = 0.95
 """Default confidence level of all intervals."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate:
     """Estimated mean reward with its interval and warnings.
 
@@ -59,9 +63,10 @@ class Estimate:
     n_rounds
         Number of rounds of the log.
     n_matched
-        Number of rounds whose action has positive probability under the policy; a small number is a warning sign.
+        Number of rounds whose action has positive probability under the policy; a small number is a warning sign. In
+        slates, of the place with the fewest.
     effective_sample_size
-        Equivalent number of equally weighted rounds: (Σw)² / Σw².
+        Equivalent number of equally weighted rounds: (Σw)² / Σw². In slates, of the place with the smallest.
     confidence
         Confidence level of the interval.
     warnings
@@ -93,13 +98,22 @@ class Estimate:
         return {**plain, "warnings": list(self.warnings)}
 
     def __str__(self) -> str:
-        summary = (
+        return encodable("\n".join([self._summary(), *(f"  ! {warning}" for warning in self.warnings)]))
+
+    def __repr__(self) -> str:
+        warnings = f", {pluralize(len(self.warnings), 'warning')}" if self.warnings else ""
+        return encodable(f"Estimate({self._summary()}{warnings})")
+
+    def _repr_html_(self) -> str:
+        return html_table(self._summary(), ([warning] for warning in self.warnings))
+
+    def _summary(self) -> str:
+        return (
             f"{self.value:.4g} ± {self.standard_error:.2g} "
             f"({100 * self.confidence:.3g} %: {self.low:.4g} to {self.high:.4g}) from "
             f"{pluralize(self.n_rounds, 'round')}, "
             f"{self.n_matched:,} matched, effective {self.effective_sample_size:.1f}"
         )
-        return encodable("\n".join([summary, *(f"  ! {warning}" for warning in self.warnings)]))
 
 
 class Estimator(Protocol):
@@ -130,62 +144,19 @@ def normal_interval(value: float, standard_error: float, confidence: float) -> t
 
 
 def mean_reward(log: Log, *, confidence: float = CONFIDENCE) -> Estimate:
-    """Estimate the value of the logging policy: the mean of the rewards.
+    """Estimate the value of the logging policy: the mean of the rewards, of slates summed over the places.
 
     >>> log = Log([["a", "b"]] * 4, actions=[0, 1, 1, 0], propensities=[0.5] * 4, rewards=[0.0, 1.0, 1.0, 0.0])
     >>> mean_reward(log).value
     0.5
     """
     confidence = check_confidence(confidence)
-    value, error = mean_with_error(a_log(log).rewards)
+    value, error = mean_with_error(rewards_of_rounds(a_log_of_any_kind(log)))
     low, high = normal_interval(value, error, confidence)
     return Estimate(
         value=value, standard_error=error, low=low, high=high, n_rounds=len(log), n_matched=len(log),
         effective_sample_size=float(len(log)), confidence=confidence,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Target:
-    """Probabilities of a target policy in the rounds of a log; the policy is queried and does not learn.
-
-    The weight of a round is π(a|x) / p: the policy's probability of the action shown, divided by the logging policy's.
-
-    >>> from kernelbandits.policies import UniformRandom
-    >>> log = Log([["a", "b"]] * 2, actions=[0, 1], propensities=[0.25, 0.75], rewards=[1.0, 0.0])
-    >>> Target.of(log, UniformRandom()).weights.round(3)
-    array([2.   , 0.667])
-    """
-
-    rounds: DistinctRounds
-    probabilities: list[Vector]
-    """Probabilities of all actions, for each distinct set of actions."""
-
-    weights: Vector
-    """Importance weight of each round of the log."""
-
-    @classmethod
-    def of(cls, log: Log, policy: Policy) -> Target:
-        """Query the policy once for every distinct set of actions."""
-        a_policy(policy, "probabilities_many")
-        if not len(a_log(log)):
-            raise InvalidParameter("The log must have at least one round, got none.")
-        rounds = DistinctRounds.of_log(log)
-        probabilities = rounds.probabilities(policy)
-        shown = [probabilities[place][action] for place, action in zip(rounds.which, log.actions, strict=True)]
-        return cls(rounds, probabilities, np.array(shown) / log.propensities)
-
-    def taken(self, places: Indices) -> WeightedActions:
-        """Return the actions with positive probability in these sets, weighted by their probabilities."""
-        rows = [np.flatnonzero(self.probabilities[place]) for place in places]
-        weights = [self.probabilities[place][row] for place, row in zip(places, rows, strict=True)]
-        which = np.repeat(places, [len(row) for row in rows])
-        return WeightedActions(self.rounds.contexts, which, np.concatenate(rows), np.concatenate(weights))
-
-    @property
-    def n_matched(self) -> int:
-        """Number of rounds whose action has positive probability under the policy."""
-        return int(np.count_nonzero(self.weights))
 
 
 def effective_sample_size(weights: Vector) -> float:
@@ -222,7 +193,7 @@ MODEL_UNKNOWN: Final = "The interval ignores the error of the reward model, whic
 def weight_warnings(log: Log, weights: Vector, clip: float | None = None) -> tuple[str, ...]:
     """Return warnings from the log and the weights before clipping."""
     of_weights = (*_of_overlap(weights), *_of_length(log), *_of_mean(weights))
-    return (*of_weights, *log_warnings(log), *_of_clipping(weights, clip))
+    return (*propensity_warnings(log), *of_weights, *log_warnings(log), *_of_clipping(weights, clip))
 
 
 def log_warnings(log: Log) -> tuple[str, ...]:
@@ -280,29 +251,120 @@ def _of_clipping(weights: Vector, clip: float | None) -> tuple[str, ...]:
     return (f"{100 * share:.2g} % of the weights were clipped at {clip:g}.",) if share else ()
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Judged:
+    """What an estimator finds: the value, and one term per round whose variance over n is that of the value."""
+
+    value: float
+    error: float
+    """Standard error of the value."""
+
+    terms: Vector
+    places: list[Place]
+    weights: list[Vector]
+    """Weights that were used, of each place."""
+
+    warnings: tuple[str, ...]
+    model_variance: float = 0.0
+    """Variance of the error of a model, beyond that of the terms."""
+
+    model_covariance: float = 0.0
+    """Covariance of the error of a model with the mean of the logged rewards."""
+
+    def with_propensity_error(self, log: Log, corrections: Vector) -> Judged:
+        """Add the error of estimated propensities, given the part of each round's term that is divided by p.
+
+        The derivative of a term w · c by ln p is −w · c.
+        """
+        error = propensity_error(log, corrections / len(log))
+        if not error:
+            return self
+        variance = self.model_variance + error**2
+        return replace(self, error=sqrt(self.error**2 + error**2), model_variance=variance)
+
+
+class OffPolicyEstimator(ABC):
+    """Base class of estimators of the value of a fixed policy from a log."""
+
+    confidence: float
+
+    @abstractmethod
+    def _judge(self, log: Log, policy: Policy) -> Judged:
+        """Return the value, its standard error and its terms."""
+
+    def estimate(self, log: Log, policy: Policy) -> Estimate:
+        """Estimate the mean reward per round of the policy, had it made the decisions.
+
+        In a log of slates, the reward of a round is the sum over the places.
+        """
+        judged = self._judge(log, policy)
+        return self._estimate(judged, judged.value, judged.error)
+
+    def lift(self, log: Log, policy: Policy) -> Estimate:
+        """Estimate by how much the mean reward per round of the policy exceeds that of the logging policy.
+
+        The value is that of `estimate` minus that of `mean_reward`. Both use the same rewards, so they are correlated:
+        the standard error is s / sqrt(n) of the differences per round, (term of the estimate) − (logged reward), which
+        is smaller than that of two independent estimates if the policies are similar. For `SelfNormalizedIPS` the terms
+        are those of the delta method; the error of a model is added, with its covariance with the logged rewards.
+        """
+        judged = self._judge(log, policy)
+        rewards = rewards_of_rounds(log)
+        _, error = mean_with_error(judged.terms - rewards)
+        variance = error**2 + judged.model_variance - 2.0 * judged.model_covariance
+        value = judged.value - float(rewards.mean())
+        return self._estimate(judged, value, nan if isnan(judged.error) else sqrt(max(0.0, variance)))
+
+    def _estimate(self, judged: Judged, value: float, error: float) -> Estimate:
+        low, high = normal_interval(value, error, self.confidence)
+        return Estimate(
+            value=value, standard_error=error, low=low, high=high, n_rounds=len(judged.terms),
+            n_matched=min(place.target.n_matched for place in judged.places),
+            effective_sample_size=min(effective_sample_size(weights) for weights in judged.weights),
+            confidence=self.confidence, warnings=judged.warnings,
+        )  # fmt: skip
+
+
+def rewards_of_rounds(log: Log) -> Vector:
+    """Return the reward of each round, for a slate the sum over its places."""
+    return log.rewards if log.k is None else np.asarray(log.rewards.sum(axis=1))
+
+
+def least_matched(places: list[Place]) -> Vector:
+    """Return the weights of the place with the smallest effective sample."""
+    return min((place.target.weights for place in places), key=effective_sample_size)
+
+
 @dataclass(frozen=True)
-class _Weighted(ABC):
+class _Weighted(OffPolicyEstimator):
     """Base class of IPS estimators: weights, clipping, and a normal interval."""
 
     clip: float | None = None
     _: KW_ONLY
+    behavior: Behavior = "cascade"
     confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clip", checked_clip(self.clip))
+        object.__setattr__(self, "behavior", checked_behavior(self.behavior))
         object.__setattr__(self, "confidence", check_confidence(self.confidence))
 
-    def estimate(self, log: Log, policy: Policy) -> Estimate:
-        """Estimate the mean reward per round of the policy, had it made the decisions."""
-        target = Target.of(log, policy)
-        weights = clipped(target.weights, self.clip)
-        value, error = self._value(weights, log.rewards)
-        warnings = weight_warnings(log, target.weights, self.clip)
-        return weighted_estimate(value, error, target, weights, self.confidence, warnings)
+    def _judge(self, log: Log, policy: Policy) -> Judged:
+        places = places_of(log, policy, self.behavior, has_model=False)
+        weights = [clipped(place.target.weights, self.clip) for place in places]
+        value, error, terms = self._value(weights, [place.log.rewards for place in places])
+        warnings = weight_warnings(log, least_matched(places), self.clip)
+        judged = Judged(value=value, error=error, terms=terms, places=places, weights=weights, warnings=warnings)
+        is_free = least_matched(places) <= (inf if self.clip is None else self.clip)  # a clipped weight is constant
+        return judged.with_propensity_error(log, np.where(is_free, terms - self._center(value), 0.0))
+
+    def _center(self, value: float) -> float:
+        """Return what is subtracted from the terms: a normalized value depends on the deviations from it."""
+        return 0.0
 
     @abstractmethod
-    def _value(self, weights: Vector, rewards: Vector) -> tuple[float, float]:
-        """Return the value and its standard error."""
+    def _value(self, weights: list[Vector], rewards: list[Vector]) -> tuple[float, float, Vector]:
+        """Return the value, its standard error and its terms, from weights and rewards of each place."""
 
 
 @dataclass(frozen=True)
@@ -313,12 +375,24 @@ class IPS(_Weighted):
     take. Its standard error is s / sqrt(n) of the products w r, and grows with the weights; clipped weights,
     min(w, clip), reduce the variance and add bias. The policy is queried once for every distinct set of actions.
 
+    The value of slates is (1/n) Σ_t Σ_l w_tl r_tl over places l, with weights by what a reward depends on:
+
+    - "standard", all actions of the slate: w_l = Π_j π(a_j | above) / p(a_j | above) over all places j;
+    - "cascade", the actions down to the place, as when a user reads from the top: the product over j ≤ l, the
+      reward-interaction IPS of McInerney et al. (2020);
+    - "independent", the action at the place alone: the ratio of P(a_l at place l) under both policies, the
+      item-position IPS of Li et al. (2018).
+
+    Each is unbiased if its assumption holds, and the weaker the assumption, the larger the variance.
+
     Reference: Horvitz and Thompson (1952); for bandits Dudík, Langford and Li (2011).
 
     Parameters
     ----------
     clip
         Largest weight; None disables clipping.
+    behavior
+        For slates: what the reward at a place depends on.
     confidence
         Confidence level of the normal interval.
 
@@ -330,8 +404,9 @@ class IPS(_Weighted):
     0.8333
     """
 
-    def _value(self, weights: Vector, rewards: Vector) -> tuple[float, float]:
-        return mean_with_error(weights * rewards)
+    def _value(self, weights: list[Vector], rewards: list[Vector]) -> tuple[float, float, Vector]:
+        terms = np.sum([own * earned for own, earned in zip(weights, rewards, strict=True)], axis=0)
+        return *mean_with_error(terms), terms
 
 
 @dataclass(frozen=True)
@@ -340,7 +415,7 @@ class SelfNormalizedIPS(_Weighted):
 
     Always within the range of the rewards, and equivariant to a constant added to all rewards: usually far less
     variance than `IPS`, with a bias that vanishes as 1/n. Its standard error is that of a ratio (delta method):
-    sqrt(Σ w² (r − value)²) / Σ w.
+    sqrt(Σ w² (r − value)²) / Σ w. For slates each place is normalized by itself, and the places are added.
 
     Reference: Swaminathan and Joachims (2015).
 
@@ -348,6 +423,8 @@ class SelfNormalizedIPS(_Weighted):
     ----------
     clip
         Largest weight; None disables clipping.
+    behavior
+        For slates: what the reward at a place depends on, as in `IPS`.
     confidence
         Confidence level of the normal interval.
 
@@ -359,21 +436,17 @@ class SelfNormalizedIPS(_Weighted):
     0.8333
     """
 
-    def _value(self, weights: Vector, rewards: Vector) -> tuple[float, float]:
-        total = float(weights.sum())
-        if not total:
-            return nan, nan
-        value = float(weights @ rewards) / total
-        error = float(np.linalg.norm(weights * (rewards - value))) / total
-        return value, error if np.count_nonzero(weights) > 1 else nan
+    def _center(self, value: float) -> float:
+        return value
 
-
-def weighted_estimate(
-    value: float, error: float, target: Target, weights: Vector, confidence: float, warnings: tuple[str, ...]
-) -> Estimate:
-    """Return an estimate with its normal interval, from the weights that were used."""
-    low, high = normal_interval(value, error, confidence)
-    return Estimate(
-        value=value, standard_error=error, low=low, high=high, n_rounds=len(weights), n_matched=target.n_matched,
-        effective_sample_size=effective_sample_size(weights), confidence=confidence, warnings=warnings,
-    )  # fmt: skip
+    def _value(self, weights: list[Vector], rewards: list[Vector]) -> tuple[float, float, Vector]:
+        n_rounds, value, deviations = len(weights[0]), 0.0, np.zeros(len(weights[0]))
+        for own, earned in zip(weights, rewards, strict=True):
+            total = float(own.sum())
+            if not total:
+                return nan, nan, np.full(n_rounds, nan)
+            at_place = float(own @ earned) / total
+            value += at_place
+            deviations += own * (earned - at_place) / total
+        is_known = all(np.count_nonzero(own) > 1 for own in weights)
+        return value, float(np.linalg.norm(deviations)) if is_known else nan, value + n_rounds * deviations

@@ -9,7 +9,7 @@ import numpy as np
 from kernelbandits.environments import Log
 from kernelbandits.environments.base import row_of
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation._inputs import a_log, a_policy
+from kernelbandits.evaluation._inputs import a_log, a_log_to_judge, a_policy
 from kernelbandits.evaluation.off_policy import (
     CONFIDENCE,
     FEW_ROUNDS,
@@ -18,6 +18,7 @@ from kernelbandits.evaluation.off_policy import (
     mean_with_error,
     normal_interval,
 )
+from kernelbandits.evaluation.propensities import propensity_warnings
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 from kernelbandits.validation import check_bool, check_confidence, check_positive, check_seed, pluralize
@@ -32,7 +33,7 @@ class Replay:
     The value is the mean reward of the matched rounds: the mean reward of the policy while it learns, over that many
     rounds. Other estimators evaluate the policy with its current model; this one evaluates its learning.
 
-    A match is accepted with probability smallest / p, where p is the propensity of the action shown. Under a uniform
+    A match is accepted with probability smallest / p, where p is the propensity of the logged action. Under a uniform
     logging policy over a constant number of actions all are accepted, and the method is that of Li et al. (2011). Under
     any other logging policy this is rejection sampling: a round with choice a is used with probability
     p(a) · smallest / p(a) = `smallest`, independent of the round, so the rounds used are an unbiased sample of rounds
@@ -81,8 +82,7 @@ class Replay:
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Estimate the mean reward per round of the policy while it learns."""
         a_policy(policy, "choose", "learn", *(["copy"] if self.on_a_copy else []))
-        if not len(a_log(log)):
-            raise InvalidParameter("The log must have at least one round, got none.")
+        a_log(a_log_to_judge(log))
         smallest = self._smallest(log)
         rewards = self._play(log, policy.copy() if self.on_a_copy else policy, smallest)
         value, error = mean_with_error(rewards)
@@ -128,4 +128,4 @@ def _warnings(log: Log, n_used: int, smallest: float) -> tuple[str, ...]:
             f"The logging rule was not uniform: matches were thinned out to a propensity of {smallest:.3g}, so that "
             "the rounds used are an unbiased sample."
         )
-    return (*warnings, *log_warnings(log))
+    return (*propensity_warnings(log), *warnings, *log_warnings(log))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import sqrt
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation._inputs import DistinctRounds, WeightedActions, gathered, parts, sizes_of, stacked
-from kernelbandits.evaluation.off_policy import MODEL_TRUSTED, MODEL_UNKNOWN, Target, mean_with_error
+from kernelbandits.evaluation.targets import Target
 from kernelbandits.posterior import Posterior
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.types import Indices, Points, Vector
@@ -27,10 +26,9 @@ __all__ = [
     "ModelValues",
     "ModelWithErrors",
     "RewardModel",
-    "error_with_model",
     "learn_log",
+    "model_error",
     "model_values",
-    "model_variance",
     "residual_variance",
 ]
 
@@ -46,7 +44,7 @@ class RewardModel(Protocol):
     """Interface of reward models that can be fitted to a log; `DirectMethod` is one, and users can define others."""
 
     def fit(self, log: Log) -> FittedModel:
-        """Fit the model to the actions shown and their rewards."""
+        """Fit the model to the logged actions and their rewards."""
 
 
 @runtime_checkable
@@ -63,8 +61,8 @@ class ModelValues(NamedTuple):
     of_policy: Vector
     """Σ_a π(a|x) r̂(x, a): the expected reward of the policy."""
 
-    of_shown: Vector
-    """r̂(x, a) of the action shown."""
+    of_logged: Vector
+    """r̂(x, a) of the logged action."""
 
     models: list[FittedModel]
     """One model per fold, fitted to the other folds; to the whole log if there is one fold."""
@@ -80,18 +78,18 @@ def model_values(model: RewardModel, log: Log, target: Target, folds: int) -> Mo
     """
     if len(log) < folds:
         raise InvalidParameter(f"Every fold needs a round: there are {folds} folds and {pluralize(len(log), 'round')}.")
-    of_policy, of_shown, models = np.empty(len(log)), np.empty(len(log)), []
+    of_policy, of_logged, models = np.empty(len(log)), np.empty(len(log)), []
     fold_of = np.arange(len(log)) % folds
     for fold in range(folds):
         own = np.flatnonzero(fold_of == fold)
         models.append(model.fit(log if folds == 1 else log[fold_of != fold]))
         which = target.rounds.which[own]
         taken = target.taken(np.unique(which))
-        shown = WeightedActions(target.rounds.contexts, which, log.actions[own], np.ones(len(own)))
-        means = _predicted(models[-1], taken + shown, target)
+        logged = WeightedActions(target.rounds.contexts, which, log.actions[own], np.ones(len(own)))
+        means = _predicted(models[-1], taken + logged, target)
         expected = np.bincount(taken.which, taken.weights * means[: len(taken)], minlength=len(target.rounds))
-        of_policy[own], of_shown[own] = expected[which], means[len(taken) :]
-    return ModelValues(of_policy, of_shown, models, fold_of)
+        of_policy[own], of_logged[own] = expected[which], means[len(taken) :]
+    return ModelValues(of_policy, of_logged, models, fold_of)
 
 
 def _predicted(fitted: FittedModel, actions: WeightedActions, target: Target) -> Vector:
@@ -153,7 +151,7 @@ class GaussianRewards(KernelRewards):
     ----------
     posterior
         Fitted posterior.
-    shown
+    logged
         The points that it was fitted to, one per reward.
     rewards
         Reward of each of them.
@@ -161,14 +159,14 @@ class GaussianRewards(KernelRewards):
         σ²; None estimates it from the residuals.
     """
 
-    def __init__(self, posterior: Posterior, shown: Points, rewards: Vector, noise_variance: float | None) -> None:
+    def __init__(self, posterior: Posterior, logged: Points, rewards: Vector, noise_variance: float | None) -> None:
         super().__init__(posterior)
-        self._shown, self._rewards, self._given = shown, rewards, noise_variance
+        self._logged, self._rewards, self._given = logged, rewards, noise_variance
 
     @cached_property
     def noise_variance(self) -> float:
         """σ², as given or estimated from the residuals."""
-        return residual_variance(self.posterior, self._shown, self._rewards) if self._given is None else self._given
+        return residual_variance(self.posterior, self._logged, self._rewards) if self._given is None else self._given
 
     def error_covariance(self, summed: WeightedActions, others: WeightedActions) -> Vector:
         """Return the error covariance of a weighted sum of rewards with each other action, divided by σ²."""
@@ -214,11 +212,11 @@ def residual_variance(posterior: Posterior, points: Points, rewards: Vector) -> 
 
 
 def learn_log(posterior: Posterior, log: Log) -> Points:
-    """Let a posterior observe all actions shown and rewards in the order of the log, in one call; return the points."""
+    """Let a posterior observe all logged rewards in one call, in the order of the log; return the points."""
     rounds = DistinctRounds.of_log(log)
-    shown = gathered(posterior.kernel.kind, rounds.contexts, rounds.which, log.actions)
-    posterior.observe(shown, log.rewards)
-    return shown
+    logged = gathered(posterior.kernel.kind, rounds.contexts, rounds.which, log.actions)
+    posterior.observe(logged, log.rewards)
+    return logged
 
 
 ACTIONS_AT_MOST: Final = 10_000
@@ -237,29 +235,19 @@ class ModelWithErrors(FittedModel, Protocol):
         """Return the error covariance of a weighted sum of rewards with each other action, divided by σ²."""
 
 
-def error_with_model(
-    without: float, values: ModelValues, log: Log, target: Target, weights: Vector
-) -> tuple[float, str]:
-    """Return the standard error of (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))], and its assumption.
+def model_error(values: ModelValues, log: Log, target: Target, weights: Vector) -> tuple[float, float] | None:
+    """Return variance of the value's error given the rounds, and its covariance with the mean of the logged rewards.
 
-    Its square is the variance of the rounds' expected rewards over n, as if the model were correct, plus the variance
-    of the errors of the model and the rewards given the rounds. If a model provides no errors, the result is `without`.
-    """
-    of_model = model_variance(values, log, target, weights)
-    if of_model is None:
-        return without, MODEL_UNKNOWN
-    _, of_rounds = mean_with_error(values.of_policy)
-    return sqrt(of_rounds**2 + of_model), MODEL_TRUSTED
-
-
-def model_variance(values: ModelValues, log: Log, target: Target, weights: Vector) -> float | None:
-    """Return the variance of the value around the policy's expected reward in the given rounds of the log.
+    The error is that of (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))] around the policy's expected
+    reward in the rounds of the log; None if a model provides no errors.
 
     The value is linear in the rewards, Σ_t c_t r_t. With ν = (1/n) Σ_t Σ_a π(a|x_t) δ(x_t, a) − Σ_t c_t δ(x_t, a_t) its
     error is Σ c ε − ν(f): the noise, and the part of the reward function that the weights do not recover. If f is a
     Gaussian process with covariance (σ²/γ) k,
 
-        variance = σ² (Σ c_t² + ‖ν‖² / γ),   ‖ν‖² = Σ_ij ν_i ν_j k(z_i, z_j).
+        variance = σ² (Σ c_t² + ‖ν‖² / γ),   ‖ν‖² = Σ_ij ν_i ν_j k(z_i, z_j),
+
+    and the noise of the mean reward, Σ ε / n, has the covariance σ² Σ c_t / n with it.
 
     Let h_f(z) be the covariance of the error of fold f's part of the value with that at z, divided by σ², both by the
     model of the other folds. Then c_t = w_t/n + Σ_f h_f(x_t, a_t) over the models fitted to round t, and
@@ -273,24 +261,25 @@ def model_variance(values: ModelValues, log: Log, target: Target, weights: Vecto
     if len(models) < len(values.models):
         return None
     n_folds = len(models)
-    asked = [_asked(target, values.fold_of == fold) for fold in range(n_folds)]
-    shown = WeightedActions(target.rounds.contexts, target.rounds.which, log.actions, weights / len(log))
-    everything = sum(asked[1:], asked[0]) + shown
-    n_asked = len(everything) - len(shown)
-    of_sum, coefficients = np.zeros(len(everything)), shown.weights.copy()
+    evaluated = [_evaluated(target, values.fold_of == fold) for fold in range(n_folds)]
+    logged = WeightedActions(target.rounds.contexts, target.rounds.which, log.actions, weights / len(log))
+    everything = sum(evaluated[1:], evaluated[0]) + logged
+    n_evaluated = len(everything) - len(logged)
+    of_sum, coefficients = np.zeros(len(everything)), logged.weights.copy()
     for fold, model in enumerate(models):
         is_own = values.fold_of == fold
-        corrected = shown.at(np.flatnonzero(is_own & (weights != 0.0)))
-        covariance = model.error_covariance(asked[fold] + corrected.scaled(-1.0), everything)
+        corrected = logged.at(np.flatnonzero(is_own & (weights != 0.0)))
+        covariance = model.error_covariance(evaluated[fold] + corrected.scaled(-1.0), everything)
         of_sum += covariance
-        has_learnt = np.full(len(log), True) if n_folds == 1 else ~is_own
-        coefficients[has_learnt] += covariance[n_asked:][has_learnt]
-    left = everything.weights[:n_asked] @ of_sum[:n_asked] - coefficients @ of_sum[n_asked:]
+        has_learned = np.full(len(log), True) if n_folds == 1 else ~is_own
+        coefficients[has_learned] += covariance[n_evaluated:][has_learned]
+    left = everything.weights[:n_evaluated] @ of_sum[:n_evaluated] - coefficients @ of_sum[n_evaluated:]
     noise_variance = float(np.mean([model.noise_variance for model in models]))
-    return noise_variance * max(0.0, float(coefficients @ coefficients + left))
+    variance = noise_variance * max(0.0, float(coefficients @ coefficients + left))
+    return variance, noise_variance * float(coefficients.mean())
 
 
-def _asked(target: Target, is_own: NDArray[np.bool_]) -> WeightedActions:
+def _evaluated(target: Target, is_own: NDArray[np.bool_]) -> WeightedActions:
     """Return the actions of the policy in some rounds of the log, each set once: Σ weight = rounds / all rounds."""
     places, times = np.unique(target.rounds.which[is_own], return_counts=True)
     taken = target.taken(places)

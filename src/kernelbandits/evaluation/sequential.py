@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits.environments import Log
-from kernelbandits.errors import InvalidParameter, InvalidReward
+from kernelbandits.errors import InvalidParameter, InvalidReward, NotSupported
 from kernelbandits.evaluation._inputs import a_log
 from kernelbandits.evaluation.off_policy import Estimate, Target, effective_sample_size, log_warnings
+from kernelbandits.evaluation.propensities import propensity_warnings
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 from kernelbandits.validation import check_positive, check_probability, check_range, check_vector
@@ -64,10 +65,14 @@ class ConfidenceSequence:
         self.n_values = 0
         """Number of values so far."""
         self._sum = 0.0  # sum of the values, scaled to [0, 1]
-        self._spread = 0.0  # Σ (x − mean)², with the mean of all values so far
+        self._squares = 0.0  # Σ (x − mean)², with the mean of all values so far
         self._distances = 0.0  # Σ (x − running mean)²
         self._bets = self._gains = self._costs = 0.0  # Σ λ, Σ λ x, Σ v ψ(λ)
         self._latest = self._running = (0.0, 1.0)
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return f"ConfidenceSequence({self.n_values} values, {low:.4g} to {high:.4g})"
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -99,7 +104,7 @@ class ConfidenceSequence:
     def estimate(self) -> Estimate:
         """Return the mean of the values with the interval, which is valid at any time."""
         n, (low, high) = self.n_values, self.interval
-        variance = self._spread / (n - 1) if n > 1 else np.nan
+        variance = self._squares / (n - 1) if n > 1 else np.nan
         return Estimate(
             value=self._unscaled(self._sum / n) if n else np.nan,
             standard_error=(self.reward_range[1] - self.reward_range[0]) * sqrt(variance / n) if n > 1 else np.nan,
@@ -119,19 +124,19 @@ class ConfidenceSequence:
         costs = self._costs + np.cumsum((x - means[:-1]) ** 2 * (-np.log1p(-bets) - bets))
         total, gains = self._bets + np.cumsum(bets), self._gains + np.cumsum(bets * x)
         if len(x):
-            self._spread = self._joint_spread(x)
+            self._squares = self._joint_squares(x)
             self.n_values, self._sum, self._distances = int(n[-1]), float(sums[-1]), float(distances[-1])
             self._bets, self._gains, self._costs = float(total[-1]), float(gains[-1]), float(costs[-1])
         center, radius = gains / total, (evidence + costs) / total
         return np.maximum(center - radius, 0.0), np.minimum(center + radius, 1.0)
 
-    def _joint_spread(self, x: Vector) -> float:
+    def _joint_squares(self, x: Vector) -> float:
         """Return Σ (x − mean)² of all values; a difference of sums of squares would lose precision for small ones."""
         own = float(np.sum((x - x.mean()) ** 2))
         if not self.n_values:
             return own
         apart = float(x.mean()) - self._sum / self.n_values
-        return self._spread + own + apart**2 * self.n_values * len(x) / (self.n_values + len(x))
+        return self._squares + own + apart**2 * self.n_values * len(x) / (self.n_values + len(x))
 
     def checked(self, values: ArrayLike) -> Vector:
         """Return the values as one row; raise InvalidReward for a value outside the range."""
@@ -181,6 +186,11 @@ class ABComparison:
             ConfidenceSequence(failure_probability=self.failure_probability / 2.0, reward_range=reward_range)
             for _ in range(2)
         )
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        values = f"{self.first.n_values} and {self.second.n_values} values"
+        return f"ABComparison({values}, difference {low:.4g} to {high:.4g}, winner {self.winner!r})"
 
     def add(self, *, first: ArrayLike = (), second: ArrayLike = ()) -> None:
         """Add one or many rewards of either policy; a rejected call changes nothing."""
@@ -252,7 +262,12 @@ def compare_on_log(
     (0.5, True)
     """
     smallest = check_positive(smallest_propensity, "The smallest propensity")
-    if len(a_log(log)) and log.propensities.min() < smallest:
+    if propensity_warnings(a_log(log)):
+        raise NotSupported(
+            "An interval that holds at all times needs known propensities, and those of this log are estimated. Take "
+            "the lift of DoublyRobust, whose interval holds their error."
+        )
+    if len(log) and log.propensities.min() < smallest:
         raise InvalidParameter(
             f"No propensity lies below the smallest, {smallest!r}, but the log has {float(log.propensities.min())!r}. "
             "State the floor of the logging rule."

@@ -78,13 +78,14 @@ class InformationGain:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        is_plain = getattr(policy, "reports_posterior_width", False)  # any object that chooses and learns is simulated
-        self._adds_up = is_plain and policy.posterior.capabilities.is_exact  # type: ignore[attr-defined]
-        self.now = self._asked()
+        self._is_plain = getattr(policy, "reports_posterior_width", False)  # any object that chooses is simulated
+        self.now = self._read()
 
     def add(self, width: float) -> None:
         """Add a decision with this width, learned in the round in which it was chosen."""
-        if self._adds_up and not self._policy.pending:  # pending decisions narrow widths without being learned
+        # A posterior that reaches its budget is exact no more; pending decisions narrow widths without being learned.
+        is_sum = self._is_plain and self._policy.posterior.capabilities.is_exact  # type: ignore[attr-defined]
+        if is_sum and not self._policy.pending:
             self.add_played(width)
         else:
             self.renew()
@@ -95,9 +96,9 @@ class InformationGain:
 
     def renew(self) -> None:
         """Recompute the gain after an observation whose width is unknown or differs from that of its decision."""
-        self.now = self._asked()
+        self.now = self._read()
 
-    def _asked(self) -> float:
+    def _read(self) -> float:
         posterior = getattr(self._policy, "posterior", None)  # not every policy has one
         return nan if posterior is None else float(posterior.log_det_gain)
 
@@ -157,12 +158,12 @@ class Driver:
     def _step(self, world: World) -> int:
         """Run one round; return 0 if the world has ended."""
         try:
-            shown = world.observe()
+            observed = world.observe()
         except StopIteration:
             return 0
         began = perf_counter()
         has_come = self._late.deliver(self.n_finished + 1)
-        decision = self._policy.choose(shown.contexts, ids=shown.ids)
+        decision = self._policy.choose(observed.contexts, ids=observed.ids)
         choosing = perf_counter() - began
         if has_come:
             self._gain.renew()
@@ -170,12 +171,12 @@ class Driver:
         reward = world.reward(decision.action)
 
         began = perf_counter()
-        is_learnt = self._teach(decision, reward)
+        is_learned = self._teach(decision, reward)
         seconds = choosing + perf_counter() - began
 
-        if is_learnt:
+        if is_learned:
             self._gain.add(decision.width)
-        self.recorder.record(shown, decision, reward, log_det_gain=self._gain.now, seconds=seconds)
+        self.recorder.record(observed, decision, reward, log_det_gain=self._gain.now, seconds=seconds)
         self.n_finished += 1
         return 1
 
@@ -192,15 +193,17 @@ class Driver:
 
     def _play(self, rounds: list[tuple[Round, Vector]]) -> int:
         """Run a batch of rounds, with the same rows as single steps."""
-        if any(_needs_single_steps(shown, rewards) for shown, rewards in rounds):
+        if any(_needs_single_steps(observed, rewards) for observed, rewards in rounds):
             world = DrawnRounds(iter(rounds))
             return sum(self._step(world) for _ in rounds)
         if not rounds:
             return 0
+        contexts, ids = [observed.contexts for observed, _ in rounds], [observed.ids for observed, _ in rounds]
+        known = None if all(each is None for each in ids) else ids
         began = perf_counter()
-        plays = self._policy.play([shown.contexts for shown, _ in rounds], [rewards for _, rewards in rounds])
+        plays = self._policy.play(contexts, [rewards for _, rewards in rounds], ids=known)
         seconds = (perf_counter() - began) / len(rounds)
-        for t, (shown, rewards) in enumerate(rounds):
+        for t, (observed, rewards) in enumerate(rounds):
             self._gain.add_played(plays.width[t])
             decision = Decision(
                 action=int(plays.action[t]),
@@ -211,14 +214,14 @@ class Driver:
                 propensity=plays.propensity[t],
                 n_actions=len(rewards),
             )
-            self.recorder.record(shown, decision, plays.reward[t], log_det_gain=self._gain.now, seconds=seconds)
+            self.recorder.record(observed, decision, plays.reward[t], log_det_gain=self._gain.now, seconds=seconds)
         self.n_finished += len(rounds)
         return len(rounds)
 
 
-def _needs_single_steps(shown: Round, rewards: Vector) -> bool:
+def _needs_single_steps(observed: Round, rewards: Vector) -> bool:
     """Whether a compiled loop cannot run the round: catalogs use engines instead, and nan is not learned."""
-    return isinstance(shown.contexts, Catalog | CatalogView) or bool(np.isnan(rewards).any())
+    return isinstance(observed.contexts, Catalog | CatalogView) or bool(np.isnan(rewards).any())
 
 
 def simulate(

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.environments.base import Round, place_of
+from kernelbandits._text import repr_of_fields
+from kernelbandits.environments.base import Round, place_of, single_action
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.selection import Catalog, CatalogView
-from kernelbandits.types import Decision, Indices, Pairs, Parameters, Points, Vector
+from kernelbandits.types import Decision, Indices, Parameters, Points, Vector
 
-__all__ = ["NOT_COLUMNS", "NO_STAGE", "WHOLE_NUMBERS", "Recorder", "Trace", "single_action"]
+__all__ = ["NOT_COLUMNS", "NO_STAGE", "WHOLE_NUMBERS", "Recorder", "Trace"]
 
 NO_STAGE: Final = -1
 """Value in the `stage` column if no level learns from the round."""
@@ -27,6 +27,8 @@ class Trace:
     It contains no ids and, except for `seconds`, nothing that differs between equal runs: the same environment, policy
     and seed give the same columns, and `equals` compares them.
     """
+
+    __repr__ = repr_of_fields
 
     action: Indices
     """Row of the chosen context."""
@@ -68,7 +70,7 @@ class Trace:
     """Specification of the run, as plain values: environment, policy, horizon, seed."""
 
     contexts: tuple[Points, ...] | None = None
-    """Chosen context of every round, each as a set of one action; None unless `simulate` was asked to keep them."""
+    """Chosen context of every round, each as a set of one action; None unless `simulate` has to store them."""
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.to_columns().items()}
@@ -106,7 +108,7 @@ class Recorder:
     Parameters
     ----------
     keep_contexts
-        Whether to keep the chosen context of every round.
+        Whether to store the chosen context of every round.
     """
 
     def __init__(self, *, keep_contexts: bool = False) -> None:
@@ -116,13 +118,13 @@ class Recorder:
         self._contexts: list[Points] | None = [] if keep_contexts else None
 
     def record(
-        self, shown: Round, decision: Decision, reward: float, *, log_det_gain: float = nan, seconds: float = nan
+        self, observed: Round, decision: Decision, reward: float, *, log_det_gain: float = nan, seconds: float = nan
     ) -> None:
         """Record one round, after the policy has learned from it."""
-        expected = shown.expected
+        expected = observed.expected
         ours = best = nan
         if expected is not None:
-            place = place_of(shown.contexts, decision.action)
+            place = place_of(observed.contexts, decision.action)
             if expected.ndim != 1 or place >= len(expected):
                 raise InvalidParameter(
                     f"A round has one expected reward per action, got shape {expected.shape} for action {place}."
@@ -145,7 +147,7 @@ class Recorder:
         for name, column in self._columns.items():
             column.append(row[name])
         if self._contexts is not None:
-            self._contexts.append(single_action(shown.contexts, decision.action))
+            self._contexts.append(single_action(observed.contexts, decision.action))
 
     def trace(self, spec: Parameters) -> Trace:
         """Return everything recorded so far, as columns."""
@@ -153,20 +155,3 @@ class Recorder:
             name: np.array(column, dtype=WHOLE_NUMBERS.get(name, np.float64)) for name, column in self._columns.items()
         }
         return Trace(**columns, spec=spec, contexts=None if self._contexts is None else tuple(self._contexts))
-
-
-def single_action(contexts: Points, action: int) -> Points:
-    """Return one action of a round as a set of one action; arrays are copied.
-
-    >>> single_action(["a", "b"], 1)
-    ['b']
-    """
-    if isinstance(contexts, CatalogView):
-        return contexts.at(np.array([place_of(contexts, action)]))
-    if isinstance(contexts, Catalog):
-        return CatalogView(contexts, np.array([place_of(contexts, action)]))
-    if isinstance(contexts, Pairs):
-        return Pairs(contexts.context, single_action(contexts.actions, action))
-    if hasattr(contexts, "shape"):
-        return contexts[np.array([action])]
-    return [contexts[action]]

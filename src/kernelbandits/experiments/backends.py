@@ -227,7 +227,7 @@ class _Shared:
 
 
 _shared: list[_Shared] = []
-"""In a worker process: what it received when it started."""
+"""Values that a worker process received when it started; empty in other processes."""
 
 
 def _run_number(number: int) -> JobFiles | Failure:

@@ -107,6 +107,8 @@ def demo_study(*, horizon: int = HORIZON, n_seeds: int = N_SEEDS) -> Study:
         "n_actions": ENVIRONMENT.n_actions,
         "failure_probability": FAILURE_PROBABILITY,
     }
+    # The prior width is 2, so nothing is learned below 0.5 / sqrt(horizon): short runs need more.
+    tuned = max(SUP_KERNEL_UCB_EXPLORATION, 0.6 / horizon**0.5)
     return Study(
         name="demo",
         environments={"clicks": ENVIRONMENT},
@@ -115,8 +117,8 @@ def demo_study(*, horizon: int = HORIZON, n_seeds: int = N_SEEDS) -> Study:
             "GP-UCB": PolicySpec(GPUCB, KERNEL, noise_variance=REGULARIZATION, failure_probability=FAILURE_PROBABILITY),
             # LinUCB on (x, 1): a constant added to the linear kernel is an intercept.
             "LinUCB, tuned": PolicySpec(KernelUCB, Linear() + 1.0, exploration=LIN_UCB_EXPLORATION),
-            SUP_PROVED: PolicySpec(SupKernelUCB, **sup, norm_bound=NORM),
-            "SupKernelUCB, tuned": PolicySpec(SupKernelUCB, **sup, exploration=SUP_KERNEL_UCB_EXPLORATION),
+            SUP_PROVED: PolicySpec(SupKernelUCB, **sup, exploration="theory", norm_bound=NORM),
+            "SupKernelUCB, tuned": PolicySpec(SupKernelUCB, **sup, exploration=tuned),
             PROVED: PolicySpec(KernelUCB, **ridge, exploration=width),
             RANDOM: PolicySpec(UniformRandom),
         },
@@ -131,7 +133,7 @@ def run_demo(
     horizon: int = HORIZON,
     n_seeds: int = N_SEEDS,
     workers: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> DemoResult:
     """Run the study and write its report, `results.json` and the result folder `results/` into a folder.
 
@@ -144,7 +146,7 @@ def run_demo(
     workers
         Processes; None means one per processor.
     progress
-        Called with the number of finished rounds and the number of all rounds.
+        As in `run`.
     """
     import_optional("matplotlib", "This part of experiments")
     study = demo_study(horizon=horizon, n_seeds=n_seeds)

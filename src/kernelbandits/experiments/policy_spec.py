@@ -1,7 +1,7 @@
 """Policy specifications: a class with its arguments and grids, from Python objects or from plain values.
 
 Classes in plain values are looked up in a fixed registry of what the packages of this library publish. Nothing is
-imported by a name that a file holds.
+imported by a name that a file holds. A class of a user's own stands in the values itself, in place of its name.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ __all__ = [
     "construct",
     "expand_grids",
     "find_class",
+    "known_classes",
     "needs_run",
     "plain_value",
     "short_text",
@@ -130,15 +131,19 @@ def short_text(value: Any) -> str:
     ('Gaussian(length_scale=0.1)', 'lowest', '1e-05')
     """
     if isinstance(value, Mapping):
-        name = value.get("class", value.get("name", ""))
+        if set(value) == {"function"}:
+            return short_text(value["function"])
+        name = short_text(value.get("class", value.get("name", "")))
         inner = ", ".join(f"{key}={short_text(part)}" for key, part in value.items() if key not in ("class", "name"))
         return f"{name}({inner})" if inner else str(name)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return str(value.__name__)
     return value if isinstance(value, str) else repr(value)
 
 
 def plain_value(value: Any) -> Any:
     """A value as stored in files: its `describe()`, or the value itself if it is plain."""
-    if hasattr(value, "describe"):
+    if hasattr(value, "describe") and not inspect.isclass(value):
         return value.describe()
     if isinstance(value, Mapping):
         return {str(name): plain_value(part) for name, part in value.items()}
@@ -175,8 +180,33 @@ def _published(package: ModuleType, belongs: Callable[[type], bool]) -> dict[str
     }
 
 
-def find_class(name: Any, place: str, family: str | None = None) -> type:
-    """Return the class of this name, in one family or in any; errors name the place and close matches."""
+def known_classes() -> dict[str, type]:
+    """All classes of the library that a study can name."""
+    return {name: kind for family in _registry().values() for name, kind in family.items()}
+
+
+NEEDED: Final = {
+    "policy": ("choose", "An own policy inherits kernelbandits.policies.Policy."),
+    "environment": ("start", "An own environment has start(rng) and describe()."),
+}
+"""Method by which a class of a user's own is recognized, and the remedy, by family."""
+
+
+def _check_own(kind: Callable[..., Any], place: str, family: str | None) -> Callable[..., Any]:
+    """Check a class of a user's own; what a function builds is checked when it is built."""
+    method, remedy = NEEDED.get(family or "", ("__init__", ""))
+    if inspect.isclass(kind) and not hasattr(kind, method):
+        raise InvalidParameter(f"{place}: {kind.__name__} is no {family} class: it has no {method}(). {remedy}")
+    return kind
+
+
+def find_class(name: Any, place: str, family: str | None = None) -> Callable[..., Any]:
+    """Return the class of this name, in one family or in any; errors name the place and close matches.
+
+    A class or function of a user's own, in place of its name, is returned as it is.
+    """
+    if callable(name):
+        return _check_own(name, place, family)
     known = _registry()
     searched = list(known) if family not in known else [family]
     for kind in searched:
@@ -184,7 +214,12 @@ def find_class(name: Any, place: str, family: str | None = None) -> type:
             return known[kind][name]
     names = [known_name for kind in searched for known_name in known[kind]]
     what = f"{family} class" if family in known else "class"
-    raise InvalidParameter(f"{place}: no {what} {name!r} is known.{suggest(name, names)}")
+    if name is None:
+        raise InvalidParameter(f'{place}: the name of a {what} is missing: class = "…".{suggest(name, names)}')
+    raise InvalidParameter(
+        f"{place}: no {what} {name!r} is known.{suggest(name, names)} A class of your own needs its file: "
+        "--with FILE.py, or classes=[...] in Python."
+    )
 
 
 def suggest(name: Any, names: Iterable[str]) -> str:
@@ -205,8 +240,10 @@ def build_value(value: Any, place: str, rng: np.random.Generator | None = None) 
     get a generator of their own, spawned from `rng`.
     """
     name = place.rpartition(".")[2]
-    if isinstance(value, Mapping) and "class" not in value and name == "posterior":
+    if isinstance(value, Mapping) and name == "posterior" and set(value) != {"function"}:
         return _build_posterior(value, place)
+    if isinstance(value, Mapping) and set(value) == {"function"} and callable(value["function"]):
+        return value["function"]
     if name == "kind" and isinstance(value, str | dict):
         return _located(place, unpack_kind, value)
     if isinstance(value, Mapping):
@@ -215,9 +252,9 @@ def build_value(value: Any, place: str, rng: np.random.Generator | None = None) 
                 f'{place}: a table needs its class, such as class = "Gaussian", got {dict(value)!r}.'
             )
         kind = find_class(value["class"], place, name if name == "exploration" else None)
-        if rng is not None and "seed" in value and issubclass(kind, Policy):
+        if rng is not None and "seed" in value and _builds_policy(kind):
             raise InvalidParameter(
-                f"{place}: {kind.__name__} is seeded by the run, so that results depend on the study's seeds only. "
+                f"{place}: {_name_of(kind)} is seeded by the run, so that results depend on the study's seeds only. "
                 "Leave `seed` out."
             )
         return construct(kind, {key: part for key, part in value.items() if key != "class"}, place, rng)
@@ -240,7 +277,7 @@ def construct(
     check_arguments(make, arguments, place)
     values = {key: build_value(part, f"{place}.{key}", rng) for key, part in arguments.items()}
     if gets_seed is None:
-        gets_seed = inspect.isclass(make) and issubclass(make, Policy) and takes_seed(make)
+        gets_seed = _builds_policy(make) and takes_seed(make)
     if gets_seed and "seed" not in values and rng is not None:
         values["seed"] = rng.spawn(1)[0]
     if "reward_range" in values and values["reward_range"] is not None:
@@ -249,7 +286,7 @@ def construct(
 
 
 def check_arguments(make: Callable[..., Any], arguments: Mapping[str, Any], place: str) -> None:
-    """Raise InvalidParameter for an unknown or a missing argument."""
+    """Raise InvalidParameter for an unknown or a missing argument; a seed comes from the run."""
     signature = inspect.signature(make)
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
         for name in arguments:
@@ -257,10 +294,16 @@ def check_arguments(make: Callable[..., Any], arguments: Mapping[str, Any], plac
                 raise InvalidParameter(
                     f"{place}: {_name_of(make)} takes no {name!r}.{suggest(name, signature.parameters)}"
                 )
+    from_run = {"seed": None} if "seed" in signature.parameters and _builds_policy(make) else {}
     try:
-        signature.bind(**arguments)
+        signature.bind(**{**from_run, **arguments})
     except TypeError as error:
         raise InvalidParameter(f"{place}: {_name_of(make)} is {error}.") from error
+
+
+def _builds_policy(make: Callable[..., Any]) -> bool:
+    """Whether it is a class of policies, or a function of a user's own, which gets a generator if it takes a seed."""
+    return issubclass(make, Policy) if inspect.isclass(make) else inspect.isfunction(make)
 
 
 def takes_seed(make: Callable[..., Any]) -> bool:
@@ -268,12 +311,30 @@ def takes_seed(make: Callable[..., Any]) -> bool:
     return "seed" in inspect.signature(make).parameters
 
 
+@dataclass(frozen=True)
+class _OwnPosterior:
+    """Function (kernel, regularization) → posterior of a user's own class, with its options."""
+
+    kind: Callable[..., Any]
+    options: Mapping[str, Any]
+
+    def __call__(self, kernel: kernels.Kernel, regularization: float) -> Any:
+        return self.kind(kernel, regularization=regularization, **self.options)
+
+    def describe(self) -> Parameters:
+        """Class and options as plain values."""
+        return {"class": _name_of(self.kind), **plain_value(self.options)}
+
+
 def _build_posterior(value: Mapping[str, Any], place: str) -> Any:
+    if "class" in value:
+        options = {key: part for key, part in value.items() if key != "class"}
+        return _OwnPosterior(find_class(value["class"], place), options)
     options = {key: part for key, part in value.items() if key != "name"}
     return _located(place, posterior_factory, value.get("name", ""), **options)
 
 
-def _located(place: str, make: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def _located(place: str, make: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
     try:
         return make(*given, **named)
     except (KernelBanditError, TypeError, ValueError) as error:

@@ -4,21 +4,83 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from importlib.util import find_spec
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kernelbandits._optional import import_optional
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["RoundsBar", "format_seconds_left", "progress_bar", "rounds_bar", "task_progress", "time_left"]
+__all__ = [
+    "ProgressDisplay",
+    "ProgressLines",
+    "RoundsBar",
+    "format_seconds_left",
+    "progress_bar",
+    "rounds_bar",
+    "study_progress",
+    "task_progress",
+    "time_left",
+]
 
 ROUNDS_PER_STEP: Final = 25
 """Rounds after which the bar moves: moving it costs as much as a short round."""
+
+DISPLAY_DELAY: Final = 2.0
+"""Seconds after which the progress of a study is shown: shorter ones show nothing."""
+
+SECONDS_PER_LINE: Final = 10.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+
+class ProgressDisplay(Protocol):
+    """Something that shows how many rounds of a study are finished."""
+
+    def expect(self, seconds: float | None) -> None:
+        """Show this remaining time from now on, nothing if it is None."""
+
+    def move(self, done: int, total: int) -> None:
+        """Show that `done` of `total` rounds are finished."""
+
+
+def study_progress(shown: bool | None) -> AbstractContextManager[ProgressDisplay | None]:
+    """Display of a study's progress on the error stream.
+
+    Parameters
+    ----------
+    shown
+        None: a bar on a terminal after two seconds, nothing elsewhere. True: a bar at once, and lines where there is no
+        terminal. False: nothing.
+    """
+    has_bar = sys.stderr is not None and sys.stderr.isatty() and find_spec("rich") is not None
+    if shown is False or not (shown or has_bar):
+        return nullcontext()
+    if has_bar:
+        return rounds_bar("Running", after=0.0 if shown else DISPLAY_DELAY)
+    return nullcontext(ProgressLines())
+
+
+class ProgressLines:
+    """Progress as lines of text on the error stream, at most one in ten seconds, and one at the end."""
+
+    def __init__(self) -> None:
+        self._due, self._left = monotonic(), ""
+
+    def expect(self, seconds: float | None) -> None:
+        """Show this remaining time from now on, nothing if it is None."""
+        self._left = "" if seconds is None else f", {format_seconds_left(seconds)}"
+
+    def move(self, done: int, total: int) -> None:
+        """Print a line, if one is due."""
+        now = monotonic()
+        if now >= self._due or done == total:
+            self._due = now + SECONDS_PER_LINE
+            left = "" if done == total else self._left
+            print(f"{done:,} of {total:,} rounds{left}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -84,23 +146,23 @@ def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> I
         TaskProgressColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    display = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     try:
-        yield RoundsBar(shown, label, total, after=after)
+        yield RoundsBar(display, label, total, after=after)
     finally:
-        shown.stop()
+        display.stop()
 
 
 class RoundsBar:
     """Progress bar with an estimate of the remaining time, from its caller or from the mean speed so far."""
 
-    def __init__(self, shown: Progress, label: str, total: int | None, *, after: float) -> None:
-        self._shown, self._after = shown, after
-        self._task, self._began = shown.add_task(label, total=total, left=""), monotonic()
+    def __init__(self, display: Progress, label: str, total: int | None, *, after: float) -> None:
+        self._display, self._after = display, after
+        self._task, self._began = display.add_task(label, total=total, left=""), monotonic()
         self._moved: tuple[float, int] | None = None
         self._expected: str | None = None
         if after <= 0:
-            shown.start()
+            display.start()
 
     def expect(self, seconds: float | None) -> None:
         """Show this remaining time from now on, nothing if it is None, instead of the bar's own estimate."""
@@ -112,9 +174,9 @@ class RoundsBar:
             self._moved = monotonic(), done
         since, first = self._moved or (self._began, 0)
         left = time_left(monotonic() - since, done - first, total - first) if self._expected is None else self._expected
-        self._shown.update(self._task, completed=done, total=total, left=left, description=label)
-        if not self._shown.live.is_started and monotonic() - self._began > self._after:
-            self._shown.start()
+        self._display.update(self._task, completed=done, total=total, left=left, description=label)
+        if not self._display.live.is_started and monotonic() - self._began > self._after:
+            self._display.start()
 
 
 def time_left(elapsed: float, done: int, total: int) -> str:

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
+from scipy.stats import rankdata
 
 from kernelbandits._optional import import_optional
+from kernelbandits._text import repr_of_fields
 from kernelbandits.errors import DamagedFile, ForeignFile, InvalidParameter
 from kernelbandits.evaluation import Trace
-from kernelbandits.experiments.store import JOBS, JobResult, ResultFolder, read_metadata
+from kernelbandits.experiments.policy_spec import suggest
+from kernelbandits.experiments.store import JOBS, SOURCES, TOML_FILE, JobResult, ResultFolder, read_metadata
 from kernelbandits.types import Indices, Matrix, Parameters, Vector
 from kernelbandits.validation import check_array, check_mapping, check_path, pluralize
 
@@ -54,6 +57,8 @@ FOLDER_HINT: Final = "A study writes one: kernelbandits run study.toml --into re
 @dataclass(frozen=True, eq=False)
 class Band:
     """Mean over seeds and half the length of its confidence interval, at one place or along a curve."""
+
+    __repr__ = repr_of_fields
 
     mean: Vector
     half_width: Vector
@@ -133,6 +138,21 @@ class Result:
     value: EndValue = field(default_factory=EndValue)
     """Estimated value on a log."""
 
+    reference: str = ""
+    """Policy that it is compared with; empty if there is none to compare with."""
+
+    difference: EndValue = field(default_factory=EndValue)
+    """Its final number minus that of the reference under the same seed, so with the same contexts and noise."""
+
+    n_pairs: int = 0
+    """Number of seeds of both."""
+
+    n_better: int = 0
+    """Number of these seeds under which it was better."""
+
+    mean_rank: EndValue = field(default_factory=EndValue)
+    """Rank among the policies under one seed, over the seeds of all of them; ties share the mean of their ranks."""
+
     relative_regret: float = nan
     """Regret divided by that of the reference, usually the random policy; nan if there is none."""
 
@@ -173,6 +193,8 @@ class PolicyRuns:
     Runs may differ in length, since environments may end early. Curves end with the shortest run; numbers at the
     end are those of each run's own end.
     """
+
+    __repr__ = repr_of_fields
 
     runs: Sequence[JobResult]
     """At least one, each with at least one round."""
@@ -227,6 +249,10 @@ class PolicyRuns:
         """Return a column at these rounds, shape (n_runs, n_rounds)."""
         rows = [np.searchsorted(run.columns["round"], self.rounds) for run in self.runs]
         return np.array([run.columns[column][row] for run, row in zip(self.runs, rows, strict=True)], dtype=np.float64)
+
+    def final_by_seed(self, column: str) -> dict[int, float]:
+        """Return a column after the last round of each run, by its seed."""
+        return {run.seed: float(value) for run, value in zip(self.runs, self.final(column), strict=True)}
 
     def final(self, column: str) -> Vector:
         """Return a column after the last round of each run."""
@@ -341,6 +367,14 @@ class Results:
         return tuple(self.study["seeds"])
 
     @property
+    def kept_files(self) -> tuple[str, ...]:
+        """Files of the study that the folder keeps as they were given: study.toml, then a user's own in sources/."""
+        names = [TOML_FILE, *sorted(f"{SOURCES}/{path.name}" for path in (self.folder / SOURCES).glob("*"))]
+        return tuple(
+            name for name in names if name in (self.study.get("files") or {}) and (self.folder / name).is_file()
+        )
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """Ids of the jobs that are not finished, or whose files are damaged."""
         return tuple(job for job in self.study["jobs"] if not self._files.is_finished(job))
@@ -375,11 +409,35 @@ class Results:
         runs = [self._files.read_job(job) for job in self.study["jobs"] if self._files.is_finished(job)]
         return tuple(result for policies in self._arrange(runs).values() for result in _results(policies))
 
-    def ranking(self) -> dict[str, tuple[Result, ...]]:
-        """Results by environment, best first; raises for damaged files."""
+    def ranking(self, reference: str | None = None) -> dict[str, tuple[Result, ...]]:
+        """Results by environment, best first; raises for damaged files.
+
+        Parameters
+        ----------
+        reference
+            Policy to compare the others with, seed by seed; None: the best in each environment.
+        """
+        labels = {runs.label for runs in self.all_runs}
+        if reference is not None and reference not in labels:
+            raise InvalidParameter(f"There is no policy {reference!r} to compare with.{suggest(reference, labels)}")
         return {
-            name: tuple(sorted(_results(policies), key=lambda result: result.rank))
+            name: tuple(sorted(_results(policies, reference), key=lambda result: result.rank))
             for name, policies in self.environments.items()
+        }
+
+    def overall_ranks(self) -> dict[str, EndValue]:
+        """Mean rank of each policy over all environments, over the seeds; empty if not all policies ran in all of them.
+
+        Under each seed the ranks are averaged over the environments, each of which counts alike.
+        """
+        ranks = [_ranks(policies, measure_of(policies)) for policies in self.environments.values()]
+        labels = list(dict.fromkeys(runs.label for runs in self.all_runs))
+        seeds = [seed for seed in self.seeds if all(seed in by_seed for by_seed in ranks)]
+        if not seeds or any(set(policies) != set(labels) for policies in self.environments.values()):
+            return {}
+        return {
+            label: EndValue.of([np.mean([by_seed[seed][label] for by_seed in ranks]) for seed in seeds])
+            for label in labels
         }
 
     # For reports
@@ -464,10 +522,43 @@ def read_results(folder: str | PathLike[str]) -> Results:
     return results
 
 
-def _results(policies: Mapping[str, PolicyRuns]) -> list[Result]:
-    """Results of the policies of one environment, in the given order."""
+def _ranks(policies: Mapping[str, PolicyRuns], measure: Measure) -> dict[int, dict[str, float]]:
+    """Ranks of the policies of one environment under each seed that all of them have; 1 is the best."""
+    values = {label: runs.final_by_seed(measure.column) for label, runs in policies.items()}
+    sign = 1.0 if measure.is_regret else -1.0
+    found = {}
+    for seed in next(iter(values.values())):
+        if all(seed in by_seed for by_seed in values.values()):
+            finals = np.array([sign * by_seed[seed] for by_seed in values.values()])
+            if not np.isnan(finals).any():
+                found[seed] = dict(zip(values, map(float, rankdata(finals)), strict=True))
+    return found
+
+
+def _comparison(runs: PolicyRuns, reference: PolicyRuns | None, measure: Measure) -> dict[str, Any]:
+    """Paired differences of a policy to the reference, as fields of a result."""
+    if reference is None:
+        return {}
+    own, other = (each.final_by_seed(measure.column) for each in (runs, reference))
+    differences = np.array([value - other[seed] for seed, value in own.items() if seed in other])
+    differences = differences[~np.isnan(differences)]
+    if not len(differences):
+        return {"reference": reference.label}
+    return {
+        "reference": reference.label,
+        "difference": EndValue.of(differences),
+        "n_pairs": len(differences),
+        "n_better": int(np.sum(differences < 0.0 if measure.is_regret else differences > 0.0)),
+    }
+
+
+def _results(policies: Mapping[str, PolicyRuns], named: str | None = None) -> list[Result]:
+    """Results of the policies of one environment, in the given order, compared with a named one or with the best."""
     measure = measure_of(policies)
-    ranks = {label: rank for rank, label in enumerate(measure.best_first(policies), start=1)}
+    order = measure.best_first(policies)
+    ranks = {label: rank for rank, label in enumerate(order, start=1)}
+    compared = policies.get(order[0] if named is None else named) if len(policies) > 1 else None
+    seed_ranks = list(_ranks(policies, measure).values())
     reference = next((float(runs.final_band("regret").mean) for runs in policies.values() if runs.is_random), nan)
     results = []
     for label, runs in policies.items():
@@ -484,6 +575,8 @@ def _results(policies: Mapping[str, PolicyRuns]) -> list[Result]:
                 regret=regret,
                 total_reward=EndValue.of(runs.final("total_reward")),
                 mean_reward=EndValue.of(runs.mean_rewards),
+                mean_rank=EndValue.of([found[label] for found in seed_ranks]) if seed_ranks else EndValue(),
+                **_comparison(runs, compared, measure),
                 relative_regret=regret.mean / reference if reference > 0 else nan,
                 seconds_per_round=float(np.mean(runs.seconds_per_round)),
             )

@@ -26,6 +26,7 @@ from kernelbandits.experiments.backends import (
 )
 from kernelbandits.experiments.diagnostics import checkpoints, effective_dimensions, has_kernel
 from kernelbandits.experiments.policy_spec import RunInfo
+from kernelbandits.experiments.progress import study_progress
 from kernelbandits.experiments.results import Results
 from kernelbandits.experiments.store import JobFiles, ResultFolder, job_files, stored_rounds
 from kernelbandits.experiments.study import Job, Study
@@ -48,7 +49,7 @@ def run(
     workers: int | None = None,
     engine: Engine = "local",
     address: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
     time_left: Callable[[float | None], None] | None = None,
 ) -> Results:
     """Run every job of a study that is not finished yet, and store each as soon as it is.
@@ -71,7 +72,9 @@ def run(
     address
         HOST:PORT of a Ray cluster, or "auto" for one that runs on this machine; None starts one.
     progress
-        Callback, called now and then with the number of finished rounds and the number of all rounds to run.
+        What shows the progress. None: a bar on the terminal after two seconds, nothing where there is no terminal.
+        True: a bar at once, and lines on the error stream where there is no terminal. False: nothing. Or a callback,
+        called now and then with the number of finished rounds and the number of all rounds to run.
     time_left
         Callback, called before each call of `progress` with an estimate of the remaining seconds. The estimate uses the
         mean time of finished jobs and is None until the first job is finished.
@@ -100,20 +103,27 @@ def run(
     (True, 40)
     """
     check_instance(study, Study, "The study", "Study.from_toml reads one.")
-    for callback in (progress, time_left):
-        if callback is not None:
-            check_callable(callback, "A progress callback")
+    if not isinstance(progress, bool | None):
+        check_callable(progress, "The progress", "Or True, False or None: a bar, nothing, or a bar on a terminal.")
+    if time_left is not None:
+        check_callable(time_left, "A progress callback")
     _check_engine(engine, address)
     import_optional("pyarrow", "This part of experiments")
     jobs = study.jobs
     n_workers = n_workers_for(len(jobs), workers)
     folder = ResultFolder(writable_folder(results))
-    with locked(folder.path) as is_alone:
+    shown = progress if isinstance(progress, bool | None) else False
+    with locked(folder.path) as is_alone, study_progress(shown) as display:
         folder.prepare(clean=is_alone)
         folder.write_study(study, jobs)
         remaining = tuple(job for job in jobs if not folder.has(job))
         folder.remove_failures(keep=remaining)
-        reporter = _ProgressReporter(remaining, study.horizon, progress, time_left)
+        moves = [progress] if callable(progress) else []
+        expects = [] if time_left is None else [time_left]
+        if display is not None:
+            moves.append(display.move)
+            expects.append(display.expect)
+        reporter = _ProgressReporter(remaining, study.horizon, moves, expects)
         work = _StudyWork(study, remaining)
         failures: dict[Job, Failure] = {}
         if remaining:
@@ -278,8 +288,8 @@ class _ProgressReporter:
         self,
         jobs: Sequence[Job],
         horizon: int,
-        progress: Callable[[int, int], None] | None,
-        time_left: Callable[[float | None], None] | None,
+        progress: Sequence[Callable[[int, int], None]],
+        time_left: Sequence[Callable[[float | None], None]],
     ) -> None:
         self._progress, self._time_left = progress, time_left
         self._total = len(jobs) * horizon
@@ -289,10 +299,10 @@ class _ProgressReporter:
     def update(self, rounds: Sequence[int]) -> None:
         """Report the number of finished rounds of every job."""
         self._estimator.update(rounds)
-        if self._time_left is not None:
-            self._time_left(self._estimator.seconds_left())
-        if self._progress is not None:
-            self._progress(sum(max(0, finished) for finished in rounds), self._total)
+        for expect in self._time_left:
+            expect(self._estimator.seconds_left())
+        for move in self._progress:
+            move(sum(max(0, finished) for finished in rounds), self._total)
 
 
 def _failure_message(failures: dict[Job, Failure], n_jobs: int, folder: ResultFolder) -> str:

@@ -1,7 +1,9 @@
 """Result folders: one schema of a result table, one writer, one reader.
 
 A folder holds `study.json` and, for every finished job, a Parquet file in `jobs/` and one in `timings/`, named by the
-job's id. The columns of a trace are part of the schema by themselves: a new field of `Trace` is stored and can be read.
+job's id. Of a study from a file it also holds that file as it was given, `study.toml`, and in `sources/` the user's
+files that it names. The columns of a trace are part of the schema by themselves: a new field of `Trace` is stored and
+can be read.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 
 from kernelbandits._files import atomic_write, find_partial_files
 from kernelbandits._optional import import_optional, versions
-from kernelbandits.errors import DamagedFile, ForeignFile, NewerFile, NotSupported, SavedFileError
+from kernelbandits.errors import DamagedFile, ForeignFile, InvalidParameter, NewerFile, NotSupported, SavedFileError
 from kernelbandits.evaluation import Trace
 from kernelbandits.evaluation.trace import NOT_COLUMNS, WHOLE_NUMBERS
 from kernelbandits.experiments.study import FORMAT, Job, Study, canonical
@@ -33,7 +35,18 @@ from kernelbandits.types import Indices
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-__all__ = ["SCHEMA", "JobFiles", "JobResult", "ResultFolder", "job_files", "job_table", "stored_rounds", "timing_table"]
+__all__ = [
+    "SCHEMA",
+    "SOURCES",
+    "TOML_FILE",
+    "JobFiles",
+    "JobResult",
+    "ResultFolder",
+    "job_files",
+    "job_table",
+    "stored_rounds",
+    "timing_table",
+]
 
 logger: Final = logging.getLogger(__name__)
 
@@ -64,11 +77,17 @@ METADATA_KEY: Final = b"kernelbandits"
 
 DIGEST_KEY: Final = b"kernelbandits.sha256"
 DIGEST: Final = re.compile(re.escape(DIGEST_KEY) + rb"\x18\x40([0-9a-f]{64})", re.DOTALL)
-"""In a footer: the key, a field of bytes in Thrift's compact protocol, its length, and 64 hexadecimal digits."""
+"""Digest in a footer: the key, a field of bytes in Thrift's compact protocol, its length, and 64 hexadecimal digits."""
 
 NO_DIGEST: Final = b"0" * 64
 
 STUDY_FILE: Final = "study.json"
+TOML_FILE: Final = "study.toml"
+"""Name of the copy of the file that a study was read from."""
+
+SOURCES: Final = "sources"
+"""Folder with copies of the Python files that a study names classes from."""
+
 JOBS: Final = "jobs"
 TIMINGS: Final = "timings"
 FAILURES: Final = "failures"
@@ -319,7 +338,7 @@ class ResultFolder:
         for name in (JOBS, TIMINGS):
             (self.path / name).mkdir(exist_ok=True)
         if clean:
-            for folder in (self.path, *(self.path / name for name in (JOBS, TIMINGS, FAILURES))):
+            for folder in (self.path, *(self.path / name for name in (JOBS, TIMINGS, FAILURES, SOURCES))):
                 for file in find_partial_files(folder):
                     file.unlink(missing_ok=True)
                     logger.info("Removed a partial file of a run that was killed: %s", file)
@@ -327,9 +346,14 @@ class ResultFolder:
     # study.json
 
     def write_study(self, study: Study, jobs: Sequence[Job]) -> None:
-        """Write the description of the study and the ids of its jobs; raise NewerFile over a later format."""
+        """Write the description of the study, the ids of its jobs and the files that it was read from.
+
+        Raises NewerFile over a later format, and InvalidParameter if a file of the user would be overwritten.
+        """
+        former: dict[str, Any] = {}
         with suppress(DamagedFile):
-            self.read_study()
+            former = self.read_study()
+        files = self._replace_files(study, former.get("files"))
         metadata = {
             "format": FORMAT,
             "name": study.name,
@@ -343,9 +367,36 @@ class ResultFolder:
                 "processor": platform.machine(),
                 "n_processors": os.cpu_count(),
             },
+            "files": files,
             "jobs": [job.id for job in jobs],
         }
         _write(self.path / STUDY_FILE, (json.dumps(metadata, indent=2, ensure_ascii=False) + "\n").encode())
+
+    def _replace_files(self, study: Study, former: Any) -> dict[str, str]:
+        """Write the files of the study in place of those of the former one; return their digests by name."""
+        contents = {} if study.toml is None else {TOML_FILE: study.toml}
+        contents |= {f"{SOURCES}/{name}": file.content for name, file in study.files.items()}
+        ours = {name: digest for name, digest in (former if isinstance(former, dict) else {}).items() if name in
+                (TOML_FILE, f"{SOURCES}/{Path(name).name}")}  # fmt: skip
+        new = {name: sha256(content).hexdigest() for name, content in contents.items()}
+        found = {name: sha256(path.read_bytes()).hexdigest()
+                 for name in {**ours, **new} if (path := self.path / name).is_file()}  # fmt: skip
+        for name, digest in found.items():
+            if digest not in (ours.get(name), new.get(name)) and name in new:
+                raise InvalidParameter(
+                    f"{str(self.path / name)!r} is not what a run wrote, so it is not overwritten. Move it away, or "
+                    "take another folder."
+                )
+        for name, digest in found.items():
+            if name not in new and digest == ours[name]:
+                (self.path / name).unlink()
+        for name, content in contents.items():
+            if found.get(name) != new[name]:
+                (self.path / name).parent.mkdir(exist_ok=True)
+                _write(self.path / name, content)
+        with suppress(OSError):  # there are files of the study in it, or there is no such folder
+            (self.path / SOURCES).rmdir()
+        return new
 
     def read_study(self) -> dict[str, Any]:
         """Return what `write_study` wrote; empty if there is no file, DamagedFile if it cannot be read."""
@@ -433,9 +484,9 @@ class ResultFolder:
 
     def remove_failures(self, *, keep: Sequence[Job]) -> None:
         """Remove the tracebacks of all other jobs."""
-        kept = {job.id for job in keep}
+        stored = {job.id for job in keep}
         for file in sorted((self.path / FAILURES).glob("*.txt")):
-            if file.stem not in kept:
+            if file.stem not in stored:
                 self.remove_failure(file.stem)
 
 

@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kernelbandits import __version__
+from kernelbandits._text import repr_of_fields
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.experiments.own_files import OwnClass, OwnFile, collect_names
 from kernelbandits.experiments.policy_spec import (
     MakePolicy,
     PolicySpec,
     PolicyVariant,
     RunInfo,
     all_variants,
+    known_classes,
     needs_run,
     plain_value,
 )
@@ -77,7 +80,7 @@ class Job:
     every: int
     learn_rounds: int | None
     described: Parameters
-    """Complete descriptions of environment and policy, defaults included."""
+    """Complete descriptions of environment and policy, defaults included, and digests of a user's files they use."""
 
     claims: Parameters | None
     """Assumptions and failure probability of the policy's exploration schedule; None if nothing is proved."""
@@ -112,6 +115,8 @@ class Study:
         One run each; different whole numbers from 0, or their number.
     every
         Results store every `every`-th round, and the last one; sums are over all rounds.
+    sources
+        Files of a user whose classes the study uses, by "environments.NAME" or "policies.NAME"; `from_toml` fills it.
 
     Examples
     --------
@@ -128,12 +133,18 @@ class Study:
     (2, (0, 1))
     """
 
+    __repr__ = repr_of_fields
+
     name: str
     environments: Mapping[str, Environment]
     policies: Mapping[str, PolicySpec | MakePolicy]
     horizon: int
     seeds: Sequence[int]
     every: int = 1
+    sources: Mapping[str, tuple[OwnFile, ...]] = field(default_factory=dict)
+    toml: bytes | None = field(default=None, init=False, repr=False)
+    """The file that `from_toml` read; None for a study from Python, also for a changed copy of one from a file."""
+
     variants: tuple[PolicyVariant, ...] = field(init=False, repr=False)
     """The policies with every combination of grid values."""
 
@@ -163,7 +174,13 @@ class Study:
             )
 
     @classmethod
-    def from_toml(cls, path: str | PathLike[str], *, loaders: Mapping[str, Loader] | None = None) -> Study:
+    def from_toml(
+        cls,
+        path: str | PathLike[str],
+        *,
+        loaders: Mapping[str, Loader] | None = None,
+        classes: Sequence[OwnClass | str | PathLike[str]] = (),
+    ) -> Study:
         """Read a study from a file of plain values that mirror `describe()`.
 
         Parameters
@@ -172,24 +189,41 @@ class Study:
             TOML file with `name`, `horizon`, `seeds`, `every`, and a table for each environment and policy.
         loaders
             Functions (path, options) → environment by name, for tables with `load`, in addition to the built-in ones.
+        classes
+            Classes and functions of your own that the file may name, and paths of Python files that define them. A file
+            given here is run, also in other processes; its digest is part of the ids of the jobs that use it. A class
+            given itself is identified by its description alone, as in a study from Python.
 
         Notes
         -----
         A table names its `class` and gives its arguments; kernels, schedules, policies and environments inside are
         tables again. `grid` in a policy's table lists values to try by dotted name. `load` and `path` in an
         environment's table read data; `${VARIABLES}` in the path are expanded, and a relative path starts from the
-        file's folder. `corpus = { items_of = "feeds" }` gives a kernel the items of an environment.
+        file's folder. `corpus = { items_of = "feeds" }` gives a kernel the items of an environment. `class` can name a
+        function of your own that builds a policy, a kernel or an environment; `kernel = { function = "name" }` is the
+        function itself.
         """
         from kernelbandits.experiments.study_file import LOADERS, read_study
 
         known = {**LOADERS, **check_mapping({} if loaders is None else loaders, "Loaders")}
-        values = read_study(Path(check_path(path)), known)
+        own = collect_names(classes, taken=known_classes())
+        values, content = read_study(Path(check_path(path)), known, own)
         try:
             study = cls(**values)
+            object.__setattr__(study, "toml", content)
             _ = study.jobs  # builds every policy once, so that an error is found before anything runs
         except InvalidParameter as error:
             raise InvalidParameter(f"{path}: {error}") from error
         return study
+
+    @property
+    def files(self) -> dict[str, OwnFile]:
+        """Files of a user that the study uses, by name."""
+        return {file.name: file for files in self.sources.values() for file in files}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State of a pickle, files first: unpickling them runs them, which what follows needs."""
+        return {"sources": self.sources, **vars(self)}
 
     @cached_property
     def _described(self) -> tuple[Parameters, dict[str, list[_DescribedPolicy]]]:
@@ -255,13 +289,17 @@ class Study:
             "version": __version__,
             "format": FORMAT,
         }
+        described = {"environment": environment, "policy": policy}
+        places = (f"environments.{name}", f"policies.{variant.spec_name}")
+        if sources := {file.name: file.digest for place in places for file in self.sources.get(place, ())}:
+            content["sources"] = described["sources"] = sources
         return Job(
             id=hashlib.sha256(canonical(content).encode()).hexdigest()[:32],
             environment=name,
             policy=variant.label,
             spec_name=variant.spec_name,
             parameters=variant.parameters,
-            described={"environment": environment, "policy": policy},
+            described=described,
             claims=claims,
             **settings,
         )

@@ -10,11 +10,22 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from kernelbandits._text import short_repr
 from kernelbandits.environments.base import Environment
 from kernelbandits.environments.datasets import LOADERS as DATA_SETS
 from kernelbandits.environments.datasets import from_file
 from kernelbandits.errors import InvalidParameter, KernelBanditError
-from kernelbandits.experiments.policy_spec import Grid, PolicySpec, build_value, check_arguments, find_class, suggest
+from kernelbandits.experiments.own_files import OwnFile, OwnName
+from kernelbandits.experiments.policy_spec import (
+    Grid,
+    PolicySpec,
+    build_value,
+    check_arguments,
+    find_class,
+    known_classes,
+    suggest,
+)
+from kernelbandits.validation import check_has_methods
 
 __all__ = ["LOADERS", "Loader", "load_environment", "read_study", "resolve_path"]
 
@@ -58,27 +69,73 @@ KEYS: Final = ("name", "horizon", "seeds", "every", "environments", "policies")
 NEEDED: Final = ("name", "horizon", "seeds", "environments", "policies")
 
 
-def read_study(path: Path, loaders: Mapping[str, Loader]) -> dict[str, Any]:
-    """Read the arguments of `Study` from a file; errors name the file and the place."""
+def read_study(path: Path, loaders: Mapping[str, Loader], own: Mapping[str, OwnName]) -> tuple[dict[str, Any], bytes]:
+    """Read the arguments of `Study` from a file, and its content; errors name the file and the place.
+
+    Parameters
+    ----------
+    loaders
+        Functions that load data, by name.
+    own
+        Classes of a user's own, by name.
+    """
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
+        content = path.read_bytes()
+        values = tomllib.loads(content.decode("utf-8-sig"))  # some editors write a byte order mark
     except OSError as error:
         raise InvalidParameter(f"The study {str(path)!r} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:  # ValueError also for a number with too many digits
         raise InvalidParameter(f"{path} is not TOML: {error!s:.200}.") from error
     try:
         _check_keys(values)
+        sources: dict[str, tuple[OwnFile, ...]] = {}
+        tables: dict[str, dict[str, Any]] = {"environments": {}, "policies": {}}
+        for kind, found in tables.items():
+            for name, table in values[kind].items():
+                used: dict[OwnFile, None] = {}
+                found[name] = _with_own(table, f"{kind}.{name}", own, used)
+                if used:
+                    sources[f"{kind}.{name}"] = tuple(used)
         environments = {
             name: _environment(table, f"environments.{name}", loaders, path.parent)
-            for name, table in values["environments"].items()
+            for name, table in tables["environments"].items()
         }
         policies = {
             name: _policy_spec(_with_items(table, f"policies.{name}", environments), f"policies.{name}")
-            for name, table in values["policies"].items()
+            for name, table in tables["policies"].items()
         }
     except InvalidParameter as error:
         raise InvalidParameter(f"{path}: {error}") from error
-    return {**values, "environments": environments, "policies": policies}
+    return {**values, "environments": environments, "policies": policies, "sources": sources}, content
+
+
+def _with_own(value: Any, place: str, own: Mapping[str, OwnName], used: dict[OwnFile, None]) -> Any:
+    """Replace names of a user's own classes by the classes, and note the files that they come from.
+
+    `class = "Name"` names a class, or a function that builds something; `{ function = "name" }` is the function itself.
+    """
+    if isinstance(value, list):
+        return [_with_own(part, f"{place}.{row}", own, used) for row, part in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    made = {name: _with_own(part, f"{place}.{name}", own, used) for name, part in value.items()}
+    key = "function" if set(value) == {"function"} else "class"
+    name = value.get(key)
+    if not isinstance(name, str):
+        return made
+    if name in own:
+        made[key] = own[name].value
+        file = own[name].file
+        if file is not None:
+            used[file] = None
+    elif key == "function":
+        hint = (
+            suggest(name, own) if own else " Give the file that defines it: --with FILE.py, or classes=[...] in Python."
+        )
+        raise InvalidParameter(f"{place}: no function {name!r} is known.{hint}")
+    elif own and name not in known_classes() and suggest(name, own).startswith(" Did"):
+        raise InvalidParameter(f"{place}: no class {name!r} is known.{suggest(name, own)}")
+    return made
 
 
 def _check_keys(values: Mapping[str, Any]) -> None:
@@ -105,7 +162,8 @@ def _environment(table: Mapping[str, Any], place: str, loaders: Mapping[str, Loa
     if isinstance(environment, Mapping):
         find_class(environment.get("class"), place, "environment")
         environment = build_value(environment, place)
-    made: Environment = environment
+    hint = "A function of your own returns one."
+    made: Environment = check_has_methods(environment, f"The environment of {place}", "start", "describe", hint=hint)
     return made
 
 
@@ -137,15 +195,42 @@ def _with_items(value: Any, place: str, environments: Mapping[str, Environment])
 def _policy_spec(table: Mapping[str, Any], place: str) -> PolicySpec:
     arguments = {name: value for name, value in table.items() if name not in ("class", "grid", "learn_rounds")}
     kind = find_class(table.get("class"), place, "policy")
+    _check_tables(kind, arguments, place)
     for name, values in _table(table.get("grid", {}), f"{place}.grid").items():
         if not isinstance(values, list) or not values:
-            raise InvalidParameter(f"{place}.grid.{name}: a grid is a list of values, at least one, got {values!r}.")
+            inner = f'Values inside a table have a dotted name in quotes: "{name}.length_scale" = [0.1, 1.0].'
+            hint = f" {inner}" if isinstance(values, dict) else ""
+            raise InvalidParameter(
+                f"{place}.grid.{name}: a grid is a list of values, at least one, got {short_repr(values)}.{hint}"
+            )
         arguments = _with_grid(arguments, name.split("."), values, f"{place}.grid.{name}")
     check_arguments(kind, arguments, place)
     try:
         return PolicySpec(kind, learn_rounds=table.get("learn_rounds"), **arguments)
     except InvalidParameter as error:
         raise InvalidParameter(f"{place}: {error}") from error
+
+
+TABLES: Final = {
+    "exploration": '{ class = "Mixture", noise_scale = 0.5, norm_bound = 1.0, failure_probability = 0.05 }',
+    "kernel": '{ class = "Gaussian", length_scale = 0.2 }',
+    "policy": '{ class = "LinUCB" }',
+}
+"""Examples of arguments that are objects in Python, as tables of a study file."""
+
+NUMBERS: Final = ("exploration",)
+"""Arguments of these that may also be numbers."""
+
+
+def _check_tables(kind: Any, arguments: Mapping[str, Any], place: str) -> None:
+    """Raise InvalidParameter for a value in place of a table, in the words of a study."""
+    if not getattr(kind, "__module__", "").startswith("kernelbandits."):
+        return
+    for name, form in TABLES.items():
+        value = arguments.get(name)
+        if isinstance(value, str | bool) or (isinstance(value, int | float) and name not in NUMBERS):
+            also = "a number or " if name in NUMBERS else ""
+            raise InvalidParameter(f"{place}.{name}: this must be {also}a table, such as {form}, got {value!r}.")
 
 
 def _with_grid(arguments: Mapping[str, Any], names: list[str], values: list[Any], place: str) -> dict[str, Any]:
@@ -160,5 +245,11 @@ def _with_grid(arguments: Mapping[str, Any], names: list[str], values: list[Any]
         found: dict[str, Any] = table[name]
         return found
 
-    reduce(inner, outer, changed)[last] = Grid(*values)
+    table = reduce(inner, outer, changed)
+    if last in table:
+        raise InvalidParameter(
+            f"{place}: {last!r} has the value {short_repr(table[last])} already, which the grid would replace. Keep "
+            "one of the two."
+        )
+    table[last] = Grid(*values)
     return changed

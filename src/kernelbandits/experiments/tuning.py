@@ -10,17 +10,24 @@ from os import PathLike
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal, Protocol
 
+from kernelbandits._text import encodable, html_table
 from kernelbandits.environments.base import Environment
 from kernelbandits.environments.logged import Log
-from kernelbandits.errors import InvalidParameter, NotSupported
-from kernelbandits.evaluation.trace import single_action
+from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.policy_spec import MakePolicy, PolicySpec, PolicyVariant, all_variants
 from kernelbandits.experiments.results import EndValue, Result
 from kernelbandits.experiments.runner import run
 from kernelbandits.experiments.study import Study, check_seeds
 from kernelbandits.policies.base import Policy
-from kernelbandits.selection import Catalog, CatalogView
-from kernelbandits.validation import check_float, check_has_methods, check_mapping, check_seed, pluralize
+from kernelbandits.validation import (
+    check_float,
+    check_has_methods,
+    check_instance,
+    check_mapping,
+    check_seed,
+    pluralize,
+    short_repr,
+)
 
 __all__ = ["Estimator", "Ranking", "tune"]
 
@@ -46,7 +53,7 @@ class Estimator(Protocol):
         """Estimate the value of the policy, with an interval."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Ranking:
     """Settings, best first."""
 
@@ -57,15 +64,39 @@ class Ranking:
     """One per setting, best first."""
 
     variants: Mapping[str, PolicyVariant]
-    """How to build the policy of each, by label."""
+    """Specification of the policy of each, by label."""
 
-    def best(self, seed: int = 0) -> Policy:
-        """Build a new policy with the best setting."""
-        return self.variants[self.results[0].policy].build(check_seed(seed))
+    def __repr__(self) -> str:
+        settings, best = pluralize(len(self.results), "setting"), self.results[0]
+        return encodable(f"Ranking({settings} by {self.measure}, best {best.policy!r}: {_interval(best)})")
+
+    def _repr_html_(self) -> str:
+        rows = ([result.rank, result.policy, _interval(result)] for result in self.results)
+        return html_table(f"{pluralize(len(self.results), 'setting')}, best first", rows, ["", "policy", self.measure])
+
+    def best(self, seed: int = 0, *, log: Log | None = None) -> Policy:
+        """Build a new policy with the best setting. It has learned nothing, unless a log is passed.
+
+        Parameters
+        ----------
+        seed
+            Seed of the policy.
+        log
+            Log to learn from by `warm_start`, such as the whole log that the settings were ranked on.
+        """
+        policy = self.variants[self.results[0].policy].build(check_seed(seed))
+        if log is not None:
+            policy.warm_start(check_instance(log, Log, "The log"))
+        return policy
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; unknown ones are None."""
         return {"measure": self.measure, "results": [result.to_dict() for result in self.results]}
+
+
+def _interval(result: Result) -> str:
+    final = result.final
+    return f"{final.mean:.4g} ({final.low:.4g} to {final.high:.4g})"
 
 
 def tune(
@@ -79,13 +110,15 @@ def tune(
     workers: int | None = 1,
     estimator: Estimator | None = None,
     learn_share: float = 0.5,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Ranking:
     """Rank settings: in a simulated environment by regret or reward, or on a log by an estimate of their value.
 
     In an environment every setting runs with all seeds; under one seed all settings have the same contexts and noise.
     On a log every setting learns from the first part by `warm_start`, and the estimator evaluates it on the rest. The
     best of many settings looks better than it is: evaluate the winner on seeds, or on a log, that did not select it.
+    `ranking.best()` is a new policy with the best setting, which has learned nothing; `ranking.best(log=log)` has
+    learned the log.
 
     Parameters
     ----------
@@ -119,12 +152,18 @@ def tune(
     >>> [result.parameters["exploration"] for result in ranking.results]
     [0.05, 50.0]
     """
+    if isinstance(candidates, Policy):
+        raise InvalidParameter(
+            f"Tuning builds new policies from a specification, got a policy, {short_repr(candidates)}. Name its class: "
+            f"PolicySpec({type(candidates).__name__}, …, regularization=Grid(0.1, 1.0))."
+        )
     if isinstance(candidates, PolicySpec):
         candidates = {getattr(candidates.make, "__name__", "policy"): candidates}
     if isinstance(on, Log):
-        if by is not None or into is not None:
+        if by is not None or into is not None or horizon is not None:
             raise InvalidParameter(
-                "On a log settings are ranked by their value, and no file is written. Leave out `by` and `into`."
+                "On a log settings are ranked by their value over all its rounds, and no file is written. Leave out "
+                "`by`, `into` and `horizon`; a part of a log is log[:500]."
             )
         return _tune_on_log(candidates, on, estimator, learn_share, seeds)
     if estimator is not None:
@@ -186,7 +225,7 @@ def _tune_on_log(
     results = []
     for variant in variants:
         policy = variant.build(seed)
-        _learn(policy, log[:n_learned])
+        policy.warm_start(log[:n_learned])
         estimate = estimator.estimate(log[n_learned:], policy)
         value = EndValue(mean=float(estimate.value), low=float(estimate.low), high=float(estimate.high))
         results.append(
@@ -199,12 +238,3 @@ def _tune_on_log(
             )
         )
     return _ranking(variants, results)
-
-
-def _learn(policy: Policy, log: Log) -> None:
-    """Pass the logged actions and rewards to the policy, one round at a time."""
-    for t, action in enumerate(log.actions.tolist()):
-        contexts, ids = log.rounds[t], log.ids_of(t)
-        if isinstance(contexts, Catalog | CatalogView):
-            raise NotSupported("Tuning learns from logged rounds of points; write a catalog out first.")
-        policy.warm_start(single_action(contexts, action), [log.rewards[t]], ids=None if ids is None else [ids[action]])

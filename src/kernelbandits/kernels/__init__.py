@@ -5,7 +5,8 @@ with `median_length_scale` as its length scale; `Linear` if effects are additive
 there is a corpus. Sets: `Jaccard`. Similarities only: `Precomputed`, after `repair` if they are indefinite. A context
 shared by all actions of a round: `PairProduct` of a kernel for contexts and one for actions. Kernels are immutable and
 are combined with `+`, `*` and numbers; functions, scikit-learn kernels and square matrices are accepted wherever a
-kernel is (`as_kernel`).
+kernel is (`as_kernel`). For long histories of new points, `QuadratureFourier` and `RandomFourier` replace a stationary
+kernel by finitely many features.
 
 Every kernel has a `kind` (a `PointKind`), which defines the type of its points. The rest of the library handles points
 through it and never inspects them.
@@ -14,7 +15,7 @@ through it and never inspects them.
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.composite import Columns, Normalized, Product, Scaled, Sum
 from kernelbandits.kernels.discrete import Delta, Jaccard
-from kernelbandits.kernels.fourier_features import RandomFeatures, random_features
+from kernelbandits.kernels.fourier_features import QuadratureFourier, RandomFourier
 from kernelbandits.kernels.kinds import kind_of
 from kernelbandits.kernels.labeled import Blocks, LabeledLinear
 from kernelbandits.kernels.linear import Constant, Cosine, Linear, Polynomial
@@ -57,7 +58,8 @@ __all__ = [
     "Positionwise",
     "Precomputed",
     "Product",
-    "RandomFeatures",
+    "QuadratureFourier",
+    "RandomFourier",
     "RationalQuadratic",
     "RepairReport",
     "Rows",
@@ -73,7 +75,6 @@ __all__ = [
     "detect",
     "kind_of",
     "median_length_scale",
-    "random_features",
     "repair",
     "unpack_kernel",
 ]

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits._arrays import array_namespace, is_foreign
 from kernelbandits._sparse import sound
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels.rows import FLOAT64, Rows, is_sparse
@@ -50,6 +51,8 @@ def as_rows(points: Points) -> Points:
     """Rows as float64; raises InvalidContexts. Values are not validated; NaN is rejected at the public interface."""
     if type(points) is np.ndarray and points.dtype is FLOAT64 and points.ndim == 2:
         return points
+    if is_foreign(points):
+        return points
     if not is_sparse(points):
         return Rows().shaped(points)
     rows = sound(points)
@@ -82,11 +85,16 @@ def squared_norms(rows: Points) -> Vector:
         return np.array([np.vdot(rows, rows)])
     if is_sparse(rows):
         return dense(rows.multiply(rows).sum(axis=1)).ravel()
+    if is_foreign(rows):
+        squared: Vector = array_namespace(rows).sum(rows * rows, axis=1)
+        return squared
     return np.asarray(np.einsum("nd,nd->n", rows, rows))
 
 
 def squared_distances(first: Points, second: Points, *, length_scale: Scale = 1.0) -> Matrix:
     """‖(x − z) / ℓ‖² of every pair, by a matrix product if that is accurate and faster."""
+    if is_foreign(first):
+        return distances(first, second, length_scale=length_scale) ** 2
     if min(first.shape[0], second.shape[0]) <= FEW_ROWS and not is_sparse(first) and not is_sparse(second):
         return distances(first, second, metric="sqeuclidean", length_scale=length_scale)
     left, right = _near_origin(first, second, length_scale)
@@ -126,6 +134,9 @@ Metric = Literal["euclidean", "sqeuclidean", "cityblock"]
 
 def distances(first: Points, second: Points, *, metric: Metric = "euclidean", length_scale: Scale = 1.0) -> Matrix:
     """Distance of every pair from their differences: accurate for close points, slower than a product."""
+    if is_foreign(first):
+        apart: Matrix = _foreign_distances(first, second, metric, length_scale)
+        return apart
     if isinstance(length_scale, float):
         apart = _all_distances(first, second, metric, None)
         apart /= length_scale**2 if metric == "sqeuclidean" else length_scale
@@ -152,6 +163,18 @@ def _all_distances(first: Points, second: Points, metric: Metric, weights: Vecto
     return result
 
 
+def _foreign_distances(first: Any, second: Any, metric: Metric, length_scale: Scale) -> Any:
+    """`distances` of arrays of another library: by its own function if it has one, otherwise from all differences."""
+    xp = array_namespace(first)
+    scale = length_scale if isinstance(length_scale, float) else xp.asarray(length_scale, device=first.device)
+    first, second = first / scale, second / scale
+    if hasattr(xp, "cdist"):
+        order = 1.0 if metric == "cityblock" else 2.0
+        return xp.cdist(first, second, p=order, compute_mode="donot_use_mm_for_euclid_dist")
+    apart = first[:, None, :] - second[None, :, :]
+    return xp.sum(xp.abs(apart), axis=2) if metric == "cityblock" else xp.sqrt(xp.sum(apart * apart, axis=2))
+
+
 def _occupied_columns(first: Points, second: Points) -> tuple[Points, Points, Indices]:
     """Both sides without columns that are zero in every row, which do not affect distances, and the columns left."""
     from scipy.sparse import csr_array
@@ -167,7 +190,7 @@ def _occupied_columns(first: Points, second: Points) -> tuple[Points, Points, In
 
 def dense(product: Any) -> Matrix:
     """Dense array of the same numbers; raises InvalidContexts if it would be too large."""
-    if type(product) is np.ndarray:
+    if type(product) is np.ndarray or is_foreign(product):
         return product
     if is_sparse(product) and prod(product.shape) > MOST_NUMBERS:
         raise InvalidContexts(

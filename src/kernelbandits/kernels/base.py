@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from kernelbandits._text import repr_of_fields
 from kernelbandits.errors import CannotSave, InvalidParameter, NotSupported
 from kernelbandits.kernels.points import PointKind, Shared, describe_kind
 from kernelbandits.kernels.rows import Rows
@@ -34,6 +35,9 @@ class Kernel(Shared, ABC):
 
     is_rotation_invariant: ClassVar[bool] = False
     """Whether it depends on lengths and angles of rows only; with one length scale, if it has length scales."""
+
+    takes_any_array: ClassVar[bool] = False
+    """Whether `gram` also takes rows as arrays of another library (`_arrays.is_foreign`), if all nested kernels do."""
 
     @abstractmethod
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
@@ -88,6 +92,9 @@ class Kernel(Shared, ABC):
     def unpack(cls, parameters: Parameters, arrays: Mapping[str, NDArray[Any]]) -> Kernel:
         """Inverse of `pack`; nested kernels are passed as kernels."""
         return cls(**{name: value for name, value in parameters.items() if name != "class"})
+
+    def __repr__(self) -> str:
+        return repr_of_fields(self) if dataclasses.is_dataclass(self) else f"{type(self).__name__}()"
 
     __array_ufunc__ = None  # NumPy scalars delegate `number * kernel` to the kernel
 

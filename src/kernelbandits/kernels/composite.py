@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -23,9 +24,11 @@ from kernelbandits.validation import MOST_IN_MEMORY, check_int, check_list, chec
 __all__ = ["Columns", "Normalized", "Product", "Scaled", "Sum"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scaled(Kernel):
     """Scaled kernel: factor · k."""
+
+    takes_any_array = True
 
     kernel: Kernel
     factor: float
@@ -51,7 +54,7 @@ class Scaled(Kernel):
         return sqrt(self.factor) * self.kernel.features(points)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Several(Kernel):
     """Base class of kernels with several parts over the same points."""
 
@@ -103,12 +106,25 @@ def _over(kernel: Kernel, kind: PointKind) -> Kernel:
     return replace(kernel, kind=kind)  # type: ignore[type-var]
 
 
-@dataclass(frozen=True)
+def constant_in(kernel: Kernel) -> float:
+    """Value c of the constant parts of a kernel k = k₀ + c.
+
+    >>> constant_in(2.0 * (Constant(0.5) + Constant(1.0)))
+    3.0
+    """
+    if isinstance(kernel, Constant):
+        return kernel.value
+    if isinstance(kernel, Scaled):
+        return kernel.factor * constant_in(kernel.kernel)
+    return sum(map(constant_in, kernel.parts)) if isinstance(kernel, Sum) else 0.0
+
+
+@dataclass(frozen=True, repr=False)
 class Sum(_Several):
     """Sum of kernels over the same points: their features are concatenated."""
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        return reduce(np.add, (part.gram(first, second) for part in self.parts))
+        return reduce(operator.add, (part.gram(first, second) for part in self.parts))
 
     def diagonal(self, points: Points) -> Vector:
         return reduce(np.add, (part.diagonal(points) for part in self.parts))
@@ -121,12 +137,12 @@ class Sum(_Several):
         return np.hstack([part.features(points) for part in self.parts])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Product(_Several):
     """Product of kernels over the same points: similar only if similar under all parts."""
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        return reduce(np.multiply, (part.gram(first, second) for part in self.parts))
+        return reduce(operator.mul, (part.gram(first, second) for part in self.parts))
 
     def diagonal(self, points: Points) -> Vector:
         return reduce(np.multiply, (part.diagonal(points) for part in self.parts))
@@ -150,7 +166,7 @@ def paired_features(first: Matrix, second: Matrix) -> Matrix:
     return np.asarray(np.einsum("ni,nj->nij", first, second).reshape(len(first), -1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Normalized(Kernel):
     """Cosine-normalized kernel k(x, z) / sqrt(k(x, x) k(z, z)), so that k(x, x) = 1; if k(x, x) = 0, it stays 0."""
 
@@ -182,7 +198,7 @@ class Normalized(Kernel):
         return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Columns(Kernel):
     """Kernel applied to some columns only."""
 
@@ -217,7 +233,7 @@ class Columns(Kernel):
         rows = as_rows(points)
         if max(self.columns) >= rows.shape[1]:
             raise InvalidContexts(
-                f"The kernel looks at column {max(self.columns)}, but the contexts have only {rows.shape[1]} "
+                f"The kernel reads column {max(self.columns)}, but the contexts have only {rows.shape[1]} "
                 "(columns count from 0)."
             )
         return rows[:, list(self.columns)]

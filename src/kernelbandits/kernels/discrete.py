@@ -16,7 +16,7 @@ from kernelbandits.types import Indices, ItemId, Matrix, Points, Vector
 __all__ = ["Delta", "Jaccard"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Delta(Kernel):
     """1 if both are the same point or id, else 0: every action is learned independently, as without contexts.
 
@@ -51,7 +51,7 @@ class Delta(Kernel):
         return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), dtype=np.intp, count=len(keys))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Jaccard(Kernel):
     """|A ∩ B| / |A ∪ B| of sets of words, tags or ids; 1 for two empty sets.
 

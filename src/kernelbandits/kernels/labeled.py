@@ -25,7 +25,7 @@ __all__ = ["Blocks", "LabeledLinear"]
 LABELED_ROWS: Final = PairPoints(Ids(), Rows())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabeledLinear(Kernel):
     """k((a, x), (b, z)) = x_S · z_S + 1[a = b] x_O · z_O, with S the shared columns and O all others.
 
@@ -79,7 +79,7 @@ class LabeledLinear(Kernel):
 COMPOSITES: Final = (Normalized, Product, Scaled, Sum)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Blocks(Kernel):
     """Kernel on rows in the disjoint encoding, where each label has its own block of columns and the rest are zero.
 

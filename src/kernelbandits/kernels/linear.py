@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelbandits._arrays import array_namespace, is_foreign
 from kernelbandits.kernels._distances import as_rows, dense, inner_products, row_pair, squared_norms
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.points import PointKind, a_kind
@@ -29,7 +30,7 @@ MOST_DEGREE: Final = 1000
 """Largest degree of a polynomial: beyond it every similarity is 0 or infinite unless it is about 1."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Linear(Kernel):
     """x · z. KernelUCB with this kernel is LinUCB.
 
@@ -38,6 +39,7 @@ class Linear(Kernel):
     """
 
     is_rotation_invariant = True
+    takes_any_array = True
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return inner_products(*row_pair(first, second))
@@ -52,7 +54,7 @@ class Linear(Kernel):
         return dense(as_rows(points))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Polynomial(Kernel):
     """(x · z + offset)^degree. For unit vectors k(x, x) = (1 + offset)^degree: divide by it if a bound requires k ≤ 1.
 
@@ -61,6 +63,7 @@ class Polynomial(Kernel):
     """
 
     is_rotation_invariant = True
+    takes_any_array = True
 
     degree: int
     offset: float = 1.0
@@ -71,7 +74,8 @@ class Polynomial(Kernel):
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         products = inner_products(*row_pair(first, second))
-        return np.asarray((products + self.offset) ** self.degree)
+        result: Matrix = (products + self.offset) ** self.degree
+        return result
 
     def diagonal(self, points: Points) -> Vector:
         return np.asarray((squared_norms(as_rows(points)) + self.offset) ** self.degree)
@@ -109,7 +113,7 @@ def _computed_monomials(n_variables: int, degree: int) -> tuple[NDArray[np.intp]
 _remembered_monomials = lru_cache(maxsize=8)(_computed_monomials)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cosine(Kernel):
     """x · z / ‖x‖‖z‖; a zero row has similarity 0 to every row, including itself.
 
@@ -155,11 +159,12 @@ def _divided_by(lengths: Vector, rows: Points) -> Points:
     return divided
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Constant(Kernel):
     """Constant kernel: `kernel + Constant(c)` lets the model learn an offset."""
 
     is_rotation_invariant = True
+    takes_any_array = True
 
     value: float = 1.0
     kind: PointKind = field(default=Rows(), repr=False)  # any kind of point is accepted
@@ -170,6 +175,10 @@ class Constant(Kernel):
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         second = first if second is None else second
+        if is_foreign(first):
+            shape = first.shape[0], second.shape[0]
+            filled: Matrix = array_namespace(first).full(shape, self.value, dtype=first.dtype, device=first.device)
+            return filled
         return np.full((self.kind.count(first), self.kind.count(second)), self.value)
 
     def diagonal(self, points: Points) -> Vector:

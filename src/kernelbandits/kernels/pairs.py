@@ -132,7 +132,7 @@ class PairPoints(Shared):
         return self.take(points, np.arange(self.count(points))) if points.is_shared else points
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _PairKernel(Kernel):
     """Base class: one kernel per half. Similarities of a context shared by all pairs are computed once."""
 
@@ -173,7 +173,7 @@ class _PairKernel(Kernel):
         return np.broadcast_to(contexts, (len(actions), contexts.shape[1])), actions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PairProduct(_PairKernel):
     """k_context · k_action: observations of an action inform about it in similar contexts.
 
@@ -202,7 +202,7 @@ class PairProduct(_PairKernel):
         return paired_features(*self._features(points))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PairSum(_PairKernel):
     """k_context + k_action: models the reward as a term of the context plus a term of the action.
 

@@ -107,7 +107,7 @@ class TableIds(Shared):
         return f"TableIds({self.table!r})"
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Precomputed(Kernel):
     """Similarities from a table: no features of the items are needed.
 

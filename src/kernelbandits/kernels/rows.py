@@ -158,14 +158,14 @@ class Rows(Shared):
     def validate_comparable(self, known: Any, points: Points) -> None:
         if known.shape[1] != points.shape[1]:
             raise InvalidContexts(
-                f"These contexts have {points.shape[1]} columns; those learnt before have {known.shape[1]}. "
+                f"These contexts have {points.shape[1]} columns; those learned before have {known.shape[1]}. "
                 "Describe every action with the same columns."
             )
         if type(points) is np.ndarray and type(known) is np.ndarray:
             return
         if is_sparse(points) != (is_sparse(known) or isinstance(known, _SparseStore)):
             raise InvalidContexts(
-                "Dense and sparse contexts cannot be learnt by one model. Convert them: rows.toarray(), or "
+                "Dense and sparse contexts cannot be learned by one model. Convert them: rows.toarray(), or "
                 "scipy.sparse.csr_array(rows)."
             )
 

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._saved_state import saved_array
-from kernelbandits.errors import CannotSave, DamagedFile, InvalidContexts
+from kernelbandits.errors import CannotSave, DamagedFile, InvalidContexts, InvalidParameter
 from kernelbandits.kernels.points import NO_CONTEXT, Shared
+from kernelbandits.kernels.rows import GrowingNames
 from kernelbandits.types import Indices, ItemId, Point, Points
 from kernelbandits.validation import short_repr
 
-__all__ = ["Ids", "Objects", "SequenceKind", "Sets", "Strings", "pack_strings", "unpack_strings"]
+__all__ = ["Ids", "Objects", "SequenceKind", "Sets", "Strings", "new_ids", "pack_strings", "unpack_strings"]
 
 
 def _what(points: Any) -> str:
@@ -239,3 +240,19 @@ def unpack_strings(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
         return [text[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise([0, *ends.tolist()])]
     except UnicodeDecodeError as error:
         raise DamagedFile(f"A text in the file is not in UTF-8: {error}.") from error
+
+
+def new_ids(ids: Sequence[ItemId], count: int, known: GrowingNames[ItemId], owner: str) -> list[ItemId]:
+    """Validate ids of new items: one per item, distinct and new; return their canonical form."""
+    try:
+        names = Ids().listed(ids)
+    except InvalidContexts as error:
+        raise InvalidParameter(f"The ids of {owner} cannot be used. {error}") from error
+    if len(names) != count:
+        raise InvalidParameter(f"There must be one id per item, got {len(names)} ids for {count} items.")
+    seen: set[ItemId] = set()
+    for name in names:
+        if name in seen or known.row(name) >= 0:
+            raise InvalidParameter(f"The ids of {owner} must be unique, and {name!r} occurs twice.")
+        seen.add(name)
+    return names

@@ -24,7 +24,7 @@ from kernelbandits.errors import (
 )
 from kernelbandits.kernels.points import Shared
 from kernelbandits.kernels.rows import GrowingMatrix, GrowingNames, is_sparse
-from kernelbandits.kernels.sequences import Ids
+from kernelbandits.kernels.sequences import Ids, new_ids
 from kernelbandits.types import Indices, ItemId, Matrix, Parameters, Points, Vector
 from kernelbandits.validation import check_has_methods
 
@@ -209,8 +209,8 @@ class SpectralGrowth(GrowthRule):
         cls, method: str, spectrum: Vector, vectors: Matrix, *, limit: float, allowance: float
     ) -> SpectralGrowth:
         """Rule for a first table with this spectral decomposition."""
-        is_kept = _kept(method, spectrum, rounding(spectrum, len(spectrum)))
-        coordinates, solver, signs = _in_eigenspace(spectrum[is_kept], vectors[:, is_kept])
+        is_retained = _retained(method, spectrum, rounding(spectrum, len(spectrum)))
+        coordinates, solver, signs = _in_eigenspace(spectrum[is_retained], vectors[:, is_retained])
         return cls(method, coordinates, solver, signs, limit=limit, allowance=allowance)
 
     def extend(self, known: Matrix, to_known: Matrix, among_new: Matrix) -> Growth:
@@ -219,8 +219,8 @@ class SpectralGrowth(GrowthRule):
         explained = (new * self._signs) @ new.T
         spectrum, vectors = np.linalg.eigh(among_new - (explained + explained.T) / 2.0)
         largest = max(np.abs(spectrum).max(), np.abs(explained).max())
-        is_kept = _kept(self.method, spectrum, ROUNDING * (len(known) + len(new)) * largest)
-        own, own_solver, own_signs = _in_eigenspace(spectrum[is_kept], vectors[:, is_kept])
+        is_retained = _retained(self.method, spectrum, ROUNDING * (len(known) + len(new)) * largest)
+        own, own_solver, own_signs = _in_eigenspace(spectrum[is_retained], vectors[:, is_retained])
 
         repaired_to_known = new @ coordinates.T
         repaired_among = new @ new.T + own @ own.T
@@ -256,7 +256,7 @@ def _growing(matrix: Matrix | GrowingMatrix) -> GrowingMatrix:
     return matrix if isinstance(matrix, GrowingMatrix) else GrowingMatrix(matrix)
 
 
-def _kept(method: str, spectrum: Vector, floor: float) -> NDArray[np.bool_]:
+def _retained(method: str, spectrum: Vector, floor: float) -> NDArray[np.bool_]:
     """Mask of the retained eigenvalues: all for flip, the positive ones for clip, without rounding errors."""
     return (np.abs(spectrum) if method == "flip" else spectrum) > floor
 
@@ -411,7 +411,7 @@ class SimilarityTable(Shared):
         if not len(values):
             raise InvalidParameter("A similarity table needs at least one item, got none. It can grow: table.add.")
         self._writing = ForkedLock()
-        names = _new_ids(range(len(values)) if ids is None else ids, len(values), GrowingNames())
+        names = new_ids(range(len(values)) if ids is None else ids, len(values), GrowingNames(), "a similarity table")
         _reject_negative_diagonal(values, names)
         if rule is not None:
             check_has_methods(rule, "The rule", "extend", "pack", hint="`repair` gives it.")
@@ -436,7 +436,7 @@ class SimilarityTable(Shared):
         with self._writing.lock:
             before = self._known
             n_known = len(before.names)
-            names = _new_ids(ids, len(among), before.names)
+            names = new_ids(ids, len(among), before.names, "a similarity table")
             if cross.shape != (len(names), n_known) or not names:
                 raise InvalidParameter(
                     f"to_known must have a row for each of the {len(names)} new items (at least one) and a column "
@@ -540,22 +540,6 @@ class SimilarityTable(Shared):
 
     def __repr__(self) -> str:
         return f"SimilarityTable({len(self)} items, repair: {self.method})"
-
-
-def _new_ids(ids: Sequence[ItemId], count: int, known: GrowingNames[ItemId]) -> list[ItemId]:
-    """Validate ids: one per item, distinct and new; return their canonical form."""
-    try:
-        names = Ids().listed(ids)
-    except InvalidContexts as error:
-        raise InvalidParameter(f"The ids of a similarity table cannot be used. {error}") from error
-    if len(names) != count:
-        raise InvalidParameter(f"There must be one id per item, got {len(names)} ids for {count} items.")
-    seen: set[ItemId] = set()
-    for name in names:
-        if name in seen or known.row(name) >= 0:
-            raise InvalidParameter(f"The ids of a similarity table must be unique, and {name!r} occurs twice.")
-        seen.add(name)
-    return names
 
 
 def _unknown(item: ItemId, names: GrowingNames[ItemId]) -> UnknownItem:

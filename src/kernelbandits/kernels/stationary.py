@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from kernelbandits._arrays import at_most, exp
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels._distances import Metric, Scale, as_rows, distances, row_pair, squared_distances
 from kernelbandits.kernels.base import Kernel
@@ -30,7 +31,7 @@ __all__ = [
 LengthScale = float | Sequence[float]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Stationary(Kernel):
     """Base class of kernels with k(x, x) = 1 that divide differences by a length scale."""
 
@@ -89,7 +90,7 @@ class Stationary(Kernel):
         return scales
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Gaussian(Stationary):
     """Gaussian (RBF) kernel: k(x, z) = exp(−‖x − z‖² / 2ℓ²).
 
@@ -100,6 +101,7 @@ class Gaussian(Stationary):
     """
 
     is_rotation_invariant = True
+    takes_any_array = True
 
     @property
     def radial_profile(self) -> int:
@@ -111,37 +113,49 @@ class Gaussian(Stationary):
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         exponents = self._squared_distances(first, second)
         exponents *= -0.5
-        return np.exp(exponents, out=exponents)
+        return exp(exponents)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RationalQuadratic(Stationary):
     """Mixture of Gaussian kernels of many length scales: k(x, z) = (1 + ‖x − z‖² / 2αℓ²)^(−α), α = `mixture`."""
 
     is_rotation_invariant = True
+    takes_any_array = True
     mixture: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "mixture", check_positive(self.mixture, "The mixture"))
 
+    def sample_frequencies(self, n_frequencies: int, n_columns: int, rng: np.random.Generator) -> Matrix:
+        """Normal frequencies of a random scale: the squared inverse length scale is a gamma variable of mean 1."""
+        stretch = np.sqrt(rng.gamma(self.mixture, 1.0 / self.mixture, size=(n_frequencies, 1)))
+        return stretch * rng.standard_normal((n_frequencies, n_columns)) / self._scales(n_columns)
+
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         squared = self._squared_distances(first, second)
-        return np.asarray((1.0 + squared / (2.0 * self.mixture)) ** -self.mixture)
+        result: Matrix = (1.0 + squared / (2.0 * self.mixture)) ** -self.mixture
+        return result
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Laplacian(Stationary):
     """k(x, z) = exp(−‖x − z‖₁ / ℓ), the 1-norm; for the 2-norm use Matern(smoothness=0.5)."""
 
+    takes_any_array = True
+
+    def sample_frequencies(self, n_frequencies: int, n_columns: int, rng: np.random.Generator) -> Matrix:
+        return rng.standard_cauchy((n_frequencies, n_columns)) / self._scales(n_columns)
+
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        return np.exp(-self._distances(first, second, "cityblock"))
+        return exp(-self._distances(first, second, "cityblock"))
 
 
 MATERN: Final[dict[float, Callable[[Matrix], Matrix]]] = {
-    0.5: lambda r: np.exp(-r),
-    1.5: lambda r: (1.0 + sqrt(3.0) * r) * np.exp(-sqrt(3.0) * r),
-    2.5: lambda r: (1.0 + sqrt(5.0) * r + 5.0 / 3.0 * r**2) * np.exp(-sqrt(5.0) * r),
+    0.5: lambda r: exp(-r),
+    1.5: lambda r: (1.0 + sqrt(3.0) * r) * exp(-sqrt(3.0) * r),
+    2.5: lambda r: (1.0 + sqrt(5.0) * r + 5.0 / 3.0 * r**2) * exp(-sqrt(5.0) * r),
 }
 
 
@@ -149,11 +163,12 @@ VANISHING: Final = 1e3
 """Distance in length scales from which every Matérn kernel is 0.0 in double precision."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Matern(Stationary):
     """Matérn kernel, less smooth than the Gaussian: smoothness 1/2 (exp(−‖x − z‖₂ / ℓ)), 3/2 or 5/2."""
 
     is_rotation_invariant = True
+    takes_any_array = True
     smoothness: float
 
     @property
@@ -179,7 +194,7 @@ class Matern(Stationary):
             )
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
-        return MATERN[self.smoothness](np.minimum(self._distances(first, second, "euclidean"), VANISHING))
+        return MATERN[self.smoothness](at_most(self._distances(first, second, "euclidean"), VANISHING))
 
 
 def declares(kernel: Kernel, name: str) -> bool:

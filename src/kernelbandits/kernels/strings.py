@@ -1,16 +1,17 @@
-"""String kernels over character n-grams."""
+"""String kernels over n-grams of characters or words."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from sys import getsizeof
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,14 @@ from kernelbandits.kernels._distances import Bag, Numbers, bag_products
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.sequences import Strings, pack_strings, unpack_strings
 from kernelbandits.types import Matrix, Parameters, Points, Vector
-from kernelbandits.validation import check_bool, check_int, check_positive
+from kernelbandits.validation import check_bool, check_int, check_positive, short_repr
 
-__all__ = ["NgramIndex", "Positionwise", "Spectrum", "TfIdf", "ngram_lengths", "ngrams"]
+__all__ = ["Analyzer", "NgramIndex", "Ngrams", "Positionwise", "Spectrum", "TfIdf", "ngram_lengths"]
+
+Analyzer: TypeAlias = Literal["char", "word"]
+
+WORD: Final = re.compile(r"\w+")
+"""A word: the longest run of letters, digits and underscores of any script."""
 
 MOST_BYTES: Final = 256_000_000
 """Largest memory that an index holds between two calls, besides the initial n-grams; above it, the index is emptied.
@@ -50,14 +56,41 @@ def ngram_lengths(n: int | tuple[int, int]) -> tuple[int, int]:
     return int(n[0]), int(n[1])
 
 
-def ngrams(text: str, shortest: int, longest: int) -> list[str]:
-    """All character n-grams of these lengths, with repeats.
+class Ngrams(NamedTuple):
+    """What the n-grams of a text are: all runs of `shortest` to `longest` characters or words, with repeats.
 
-    >>> ngrams("abab", 2, 3)
+    >>> Ngrams(2, 3).of("abab")
     ['ab', 'ba', 'ab', 'aba', 'bab']
+    >>> Ngrams(1, 2, "word", lowercase=True).of("Flights to Rome!")
+    ['flights', 'to', 'rome', 'flights to', 'to rome']
     """
-    sizes = range(shortest, min(longest, len(text)) + 1)
-    return [text[start : start + size] for size in sizes for start in range(len(text) - size + 1)]
+
+    shortest: int
+    longest: int
+    analyzer: Analyzer = "char"
+    lowercase: bool = False
+
+    def of(self, text: str) -> list[str]:
+        """All n-grams of a text."""
+        if self.lowercase:
+            text = text.lower()
+        tokens = WORD.findall(text) if self.analyzer == "word" else text
+        sizes = range(self.shortest, min(self.longest, len(tokens)) + 1)
+        runs = (tokens[start : start + size] for size in sizes for start in range(len(tokens) - size + 1))
+        return list(map(" ".join, runs)) if self.analyzer == "word" else list(runs)  # type: ignore[arg-type]
+
+
+def _checked_ngrams(
+    n: int | tuple[int, int] | None,
+    analyzer: Analyzer,
+    lowercase: bool,
+    usual: Mapping[Analyzer, int | tuple[int, int]],
+) -> Ngrams:
+    """Validate the parameters of a kernel; `usual` are the lengths for n=None."""
+    if not isinstance(analyzer, str) or analyzer not in ("char", "word"):
+        raise InvalidParameter(f"The analyzer must be 'char' or 'word', got {short_repr(analyzer)}.")
+    lengths = ngram_lengths(usual[analyzer] if n is None else n)
+    return Ngrams(*lengths, analyzer, check_bool(lowercase, "`lowercase`"))
 
 
 class NgramIndex:
@@ -67,10 +100,10 @@ class NgramIndex:
     valid within one call only. It can be used in several threads at once.
     """
 
-    def __init__(self, shortest: int, longest: int, known: Sequence[str] = ()) -> None:
-        self._shortest, self._longest, self._known = shortest, longest, known
+    def __init__(self, ngrams: Ngrams, known: Sequence[str] = ()) -> None:
+        self._ngrams, self._known = ngrams, known
         self._guard = ForkedLock()  # a kernel may be shared by policies in different threads
-        self._held = _Held(known, longest)
+        self._held = _Held(known, ngrams)
 
     def bags(
         self, *collections: Sequence[str], weigh: Callable[[Numbers, Vector], Vector]
@@ -89,34 +122,41 @@ class NgramIndex:
                 raise InvalidContexts(f"This kernel compares strings: {error}.") from error
             n_ngrams = len(held.numbers)
             if held.n_bytes > MOST_BYTES:
-                self._held = _Held(self._known, self._longest)
+                self._held = _Held(self._known, self._ngrams)
         return found, n_ngrams
 
     def _cut(self, text: str, held: _Held, weigh: Callable[[Numbers, Vector], Vector]) -> Bag:
         if not isinstance(text, str):
             raise InvalidContexts(f"This kernel compares strings, got {type(text).__name__}: {text!r:.60}.")
-        counted = Counter(ngrams(text, self._shortest, self._longest))
+        counted = Counter(self._ngrams.of(text))
         known = held.numbers
+        if self._ngrams.analyzer == "word":
+            held.measure(counted)
         numbers = np.array([known.setdefault(ngram, len(known)) for ngram in counted], dtype=np.int32)
         bag = numbers, weigh(numbers, np.array(list(counted.values()), dtype=np.float64))
-        held.keep(text, bag)
+        held.store(text, bag)
         return bag
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NgramIndex, (self._shortest, self._longest, self._known)
+        return NgramIndex, (self._ngrams, self._known)
 
 
 class _Held:
     """Contents of an index, and their memory."""
 
-    def __init__(self, known: Sequence[str], longest: int) -> None:
+    def __init__(self, known: Sequence[str], ngrams: Ngrams) -> None:
         self.numbers = {ngram: number for number, ngram in enumerate(known)}
         self.bags: dict[str, Bag] = {}
         self._n_known, self._bytes_known = len(known), getsizeof(self.numbers)
-        self._bytes_per_ngram = WIDEST_CHARACTER + 4 * (longest - 1) + NUMBER
-        self._bytes_of_bags = 0
+        is_of_words = ngrams.analyzer == "word"  # of any length, so they are measured one by one
+        self._bytes_per_ngram = NUMBER if is_of_words else WIDEST_CHARACTER + 4 * (ngrams.longest - 1) + NUMBER
+        self._bytes_of_bags = self._bytes_of_words = 0
 
-    def keep(self, text: str, bag: Bag) -> None:
+    def measure(self, ngrams: Iterable[str]) -> None:
+        """Count the memory of new n-grams of words before they are stored."""
+        self._bytes_of_words += sum(getsizeof(ngram) for ngram in ngrams if ngram not in self.numbers)
+
+    def store(self, text: str, bag: Bag) -> None:
         """Store a bag; its memory is counted first, so that an interrupt cannot leave it uncounted."""
         numbers, weights = bag
         arrays = getsizeof(numbers) + getsizeof(weights) + 2 * LEAST_DATA
@@ -127,7 +167,8 @@ class _Held:
     def n_bytes(self) -> int:
         """Upper bound on the memory in bytes, besides the initial n-grams."""
         tables = getsizeof(self.bags) + getsizeof(self.numbers) - self._bytes_known
-        return tables + self._bytes_of_bags + (len(self.numbers) - self._n_known) * self._bytes_per_ngram
+        ngrams = self._bytes_of_words + (len(self.numbers) - self._n_known) * self._bytes_per_ngram
+        return tables + self._bytes_of_bags + ngrams
 
 
 class _Ngrams(Kernel):
@@ -153,57 +194,89 @@ class _Ngrams(Kernel):
         """Weights of the n-grams of one string, given their integers in the index and their counts."""
 
 
+CHARACTERS: Final[Mapping[str, Any]] = {"analyzer": "char", "lowercase": False}
+"""Values of parameters that a description or a file does not name, such as one written before they existed."""
+
+
+def _without_usual(description: Parameters) -> Parameters:
+    """A description without these parameters if they have the values that their absence means."""
+    is_usual = all(description[name] == value for name, value in CHARACTERS.items())
+    return {name: value for name, value in description.items() if not is_usual or name not in CHARACTERS}
+
+
 def _unit(weights: Vector) -> Vector:
     """Weights divided by their norm; empty weights stay empty."""
     return weights / np.sqrt(weights @ weights) if len(weights) else weights
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Spectrum(_Ngrams):
     """Spectrum kernel of two strings: Σ over n-grams of (count in x) · (count in z).
+
+    Case matters unless `lowercase` is True.
 
     Parameters
     ----------
     n
-        Length of the n-grams, or (shortest, longest) for all lengths between.
+        Length of the n-grams, or (shortest, longest) for all lengths between. None: 3 characters, or 1 word.
     normalized
         Divide by the norms of both count vectors, so that k(x, x) = 1. A string too short to have an n-gram has
         similarity 0 to every string, including itself.
+    analyzer
+        "char": n-grams of characters, across word boundaries. "word": n-grams of words, which are runs of letters,
+        digits and underscores of any script; punctuation and white space only separate them.
+    lowercase
+        Convert strings by `str.lower` first. Not for codes in which case has a meaning.
 
     >>> Spectrum(n=2).gram(["banana"], ["ananas", "cherry"]).round(3)
     array([[0.889, 0.   ]])
+    >>> Spectrum(analyzer="word", lowercase=True).gram(["Cheap flights"], ["flights to Oslo", "cheap tricks"]).round(3)
+    array([[0.408, 0.5  ]])
 
     Reference: Leslie, Eskin and Noble (2002), the spectrum kernel.
     """
 
-    n: int | tuple[int, int] = 3
+    n: int | tuple[int, int] | None = None
     normalized: bool = True
+    analyzer: Analyzer = "char"
+    lowercase: bool = False
     _index: NgramIndex = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        shortest, longest = ngram_lengths(self.n)
-        object.__setattr__(self, "n", (shortest, longest) if isinstance(self.n, (tuple, list)) else shortest)
+        ngrams = _checked_ngrams(self.n, self.analyzer, self.lowercase, {"char": 3, "word": 1})
+        is_range = isinstance(self.n, (tuple, list))
+        object.__setattr__(self, "n", (ngrams.shortest, ngrams.longest) if is_range else ngrams.shortest)
         object.__setattr__(self, "normalized", check_bool(self.normalized, "`normalized`"))
-        object.__setattr__(self, "_index", NgramIndex(shortest, longest))
+        object.__setattr__(self, "lowercase", ngrams.lowercase)
+        object.__setattr__(self, "_index", NgramIndex(ngrams))
+
+    def describe(self) -> Parameters:
+        return _without_usual(super().describe())
+
+    @classmethod
+    def unpack(cls, parameters: Parameters, arrays: Mapping[str, NDArray[Any]]) -> Kernel:
+        return super().unpack({**CHARACTERS, **parameters}, arrays)
 
     def _weigh(self, numbers: Numbers, counts: Vector) -> Vector:
         return _unit(counts) if self.normalized else counts
 
 
-@dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class TfIdf(_Ngrams):
-    """Cosine similarity of tf-idf character n-grams: n-grams that are rare in a corpus have larger weights.
+    """Cosine similarity of tf-idf n-grams: n-grams that are rare in a corpus have larger weights.
 
     An n-gram g of a string has weight (count of g) · (ln((1 + D) / (1 + D_g)) + 1), where D_g of the D documents of the
     corpus contain g; D_g = 0 if none does. So k(x, x) = 1 for new strings, too, except for a string too short to have
-    an n-gram, which has similarity 0 to every string, including itself.
+    an n-gram, which has similarity 0 to every string, including itself. Case matters unless `lowercase` is True.
 
     Parameters
     ----------
     corpus
         The documents; a sample of the strings to be compared is sufficient. Only the D_g are stored.
     n
-        Length of the n-grams, or (shortest, longest) for all lengths between.
+        Length of the n-grams, or (shortest, longest) for all lengths between. None: 2 to 5 characters, or 1 to 2 words.
+    analyzer, lowercase
+        As in `Spectrum`.
 
     >>> kernel = TfIdf(["/news/politics", "/news/sport", "/shop/shoes"], n=(2, 3))
     >>> kernel.gram(["/news/weather"], ["/news/sport", "/shop/shoes"]).round(2)
@@ -212,29 +285,46 @@ class TfIdf(_Ngrams):
 
     n: tuple[int, int]
     n_documents: int
+    analyzer: Analyzer
+    lowercase: bool
     _known: list[str] = field(repr=False)
     _holders: NDArray[np.int64] = field(repr=False)
     _rarity: Vector = field(repr=False)
 
-    def __init__(self, corpus: Sequence[str], *, n: int | tuple[int, int] = (2, 5)) -> None:
-        lengths = ngram_lengths(n)
+    def __init__(
+        self,
+        corpus: Sequence[str],
+        *,
+        n: int | tuple[int, int] | None = None,
+        analyzer: Analyzer = "char",
+        lowercase: bool = False,
+    ) -> None:
+        ngrams = _checked_ngrams(n, analyzer, lowercase, {"char": (2, 5), "word": (1, 2)})
         try:
             documents = Strings().check(corpus)
         except InvalidContexts as error:
             raise InvalidParameter(f"The corpus must be a sequence of strings. {error}") from error
         found: Counter[str] = Counter()
         for document in documents:
-            found.update(set(ngrams(document, *lengths)))
+            found.update(set(ngrams.of(document)))
         known = sorted(found)
-        self._set(lengths, len(documents), known, np.array([found[ngram] for ngram in known], dtype=np.int64))
+        self._set(ngrams, len(documents), known, np.array([found[ngram] for ngram in known], dtype=np.int64))
 
-    def _set(self, n: tuple[int, int], n_documents: int, known: list[str], holders: NDArray[np.int64]) -> None:
+    def _set(self, ngrams: Ngrams, n_documents: int, known: list[str], holders: NDArray[np.int64]) -> None:
         """Set all fields; `holders` of the documents contain each of the `known` n-grams."""
         rarity = np.log((1.0 + n_documents) / (1.0 + np.append(holders, 0))) + 1.0  # last entry: unknown n-grams
-        values = {"n": n, "n_documents": n_documents, "_known": known, "_holders": holders, "_rarity": rarity}
+        values = {
+            "n": (ngrams.shortest, ngrams.longest),
+            "n_documents": n_documents,
+            "analyzer": ngrams.analyzer,
+            "lowercase": ngrams.lowercase,
+            "_known": known,
+            "_holders": holders,
+            "_rarity": rarity,
+            "_index": NgramIndex(ngrams, known),
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_index", NgramIndex(*n, known))
 
     def _weigh(self, numbers: Numbers, counts: Vector) -> Vector:
         return _unit(counts * self._rarity[np.minimum(numbers, len(self._known))])
@@ -249,11 +339,14 @@ class TfIdf(_Ngrams):
         return content.hexdigest()
 
     def describe(self) -> Parameters:
-        return {"class": "TfIdf", "n": list(self.n), "n_documents": self.n_documents, "digest": self.digest}
+        return _without_usual({**self._parameters(), "digest": self.digest})
+
+    def _parameters(self) -> Parameters:
+        names = ("n_documents", "analyzer", "lowercase")
+        return {"class": "TfIdf", "n": list(self.n), **{name: getattr(self, name) for name in names}}
 
     def pack(self) -> tuple[Parameters, dict[str, NDArray[Any]]]:
-        parameters = {"class": "TfIdf", "n": list(self.n), "n_documents": self.n_documents}
-        return parameters, {**pack_strings(self._known), "holders": self._holders}
+        return self._parameters(), {**pack_strings(self._known), "holders": self._holders}
 
     @classmethod
     def unpack(cls, parameters: Parameters, arrays: Mapping[str, NDArray[Any]]) -> TfIdf:
@@ -262,21 +355,23 @@ class TfIdf(_Ngrams):
         if len(set(known)) != len(known):
             raise DamagedFile("An n-gram of a corpus is in the file twice.")
         holders = saved_array(arrays, "holders", "i", (len(known),), least=1, most=n_documents)
-        kernel._set(ngram_lengths(parameters["n"]), n_documents, known, holders)
+        analyzer, lowercase = ({**CHARACTERS, **parameters}[name] for name in CHARACTERS)
+        kernel._set(_checked_ngrams(parameters["n"], analyzer, lowercase, {}), n_documents, known, holders)
         return kernel
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TfIdf) and other.digest == self.digest
+        return isinstance(other, TfIdf) and other.describe() == self.describe()
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Positionwise(Kernel):
     """Gaussian in the Hamming distance of two strings of equal length: exp(−differences / 2ℓ²).
 
-    For codes in which every position has a meaning: products, peptides, settings encoded as letters.
+    For codes in which every position has a meaning: products, peptides, settings encoded as letters. Case matters:
+    "a" and "A" differ.
 
     >>> Positionwise(length_scale=1.0).gram(["red-s", "red-m"], ["red-s", "tan-s"]).round(3)
     array([[1.   , 0.223],

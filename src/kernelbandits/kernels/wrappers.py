@@ -40,7 +40,7 @@ class _Wrapped(Kernel):
         )
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class FromCallable(_Wrapped):
     """Kernel from a function of two collections of points.
 
@@ -103,10 +103,12 @@ class FromCallable(_Wrapped):
         return result
 
     def describe(self) -> Parameters:
-        return {"class": "FromCallable", "function": function_name(self.function), "kind": describe_kind(self.kind)}
+        diagonal = {} if self._diagonal is None else {"diagonal": function_name(self._diagonal)}
+        kind = describe_kind(self.kind)
+        return {"class": "FromCallable", "function": function_name(self.function), "kind": kind, **diagonal}
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class FromScikitLearn(_Wrapped):
     """Kernel from a scikit-learn kernel object: anything with `kernel(X, Y)` and `kernel.diag(X)`.
 
@@ -147,7 +149,12 @@ class FromScikitLearn(_Wrapped):
     def describe(self) -> Parameters:
         parameters = self.kernel.get_params(deep=True) if hasattr(self.kernel, "get_params") else {}
         plain = {name: _plain(value) for name, value in sorted(parameters.items())}
-        return {"class": "FromScikitLearn", "kernel": self._name, "parameters": plain}
+        return {
+            "class": "FromScikitLearn",
+            "kernel": self._name,
+            "parameters": plain,
+            "kind": describe_kind(self.kind),
+        }
 
     def __hash__(self) -> int:
         return hash(self._name)  # scikit-learn's kernels are comparable but not hashable

@@ -4,8 +4,9 @@ Start with `KernelUCB`. `SupKernelUCB` is the variant with the regret proof, and
 fixed sets of actions. `GPUCB`, `CGPUCB` and `GridGP` are parametrized as Gaussian processes. `LinUCB` and the other
 linear policies assume rewards linear in the features; `UCB1` and `KLUCB` do not use similarities; `ContextualZooming`
 uses distances only. `EpochGreedy`, `EXP4` and the other policies in `experts` learn from expert advice.
-`KernelThompson`, `KernelSquareCB`, `Softmax` and `Mixed` draw their actions with known probabilities, so their logs can
-be used to evaluate other policies. `Guarded` deviates from a baseline only if another action is better with confidence.
+`BKB`, `BBKB`, `EKUCB`, `CBBKB` and `MiniBatchGPUCB` are published policies for long histories. `KernelThompson`,
+`KernelSquareCB`, `Softmax` and `Mixed` draw their actions with known probabilities, so their logs can be used to
+evaluate other policies. `Guarded` deviates from a baseline only if another action is better with confidence.
 `UniformRandom` is the uniformly random baseline. Derive your own policy from `Policy`. For a guide with figures on
 which policy to use, see docs/policies.md.
 """
@@ -37,8 +38,10 @@ from kernelbandits.policies.experts import (
 from kernelbandits.policies.explanation import Contribution, Explanation
 from kernelbandits.policies.gp_ucb import CGPUCB, GPUCB
 from kernelbandits.policies.linear import OFUL, LinUCB
+from kernelbandits.policies.mini_batch_gp_ucb import MiniBatchGPUCB
 from kernelbandits.policies.phased_elimination import PhasedElimination
 from kernelbandits.policies.randomized import UniformRandom
+from kernelbandits.policies.sampled_dictionaries import BBKB, BKB, CBBKB, EKUCB
 from kernelbandits.policies.serialization import load
 from kernelbandits.policies.square_cb import ConstantGapWeight, GapWeight, GrowingGapWeight, KernelSquareCB
 from kernelbandits.policies.sup_kernel_ucb import BaseKernelUCB, SupKernelUCB, SupLinUCB
@@ -48,7 +51,11 @@ from kernelbandits.policies.wrappers import Guarded, Mixed, Softmax
 from kernelbandits.types import Selection
 
 __all__ = [
+    "BBKB",
+    "BKB",
+    "CBBKB",
     "CGPUCB",
+    "EKUCB",
     "EXP4",
     "EXP4P",
     "GPUCB",
@@ -78,6 +85,7 @@ __all__ = [
     "KernelThompson",
     "KernelUCB",
     "LinUCB",
+    "MiniBatchGPUCB",
     "Mixed",
     "PACBayes",
     "PhasedElimination",

@@ -8,6 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite, nan
 from os import PathLike
 from types import MappingProxyType
@@ -16,10 +17,12 @@ from typing import Any, Final, NamedTuple, Self, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits._parameters import Parameter, Parametrized, ValueType, described
+from kernelbandits._parameters import Parametrized, ValueType, described
+from kernelbandits._text import brief, html_table
 from kernelbandits._transactions import Transactional, handles_transaction, transaction
 from kernelbandits.errors import (
     DecisionError,
+    GuaranteeVoid,
     IllConditioned,
     InvalidContexts,
     InvalidParameter,
@@ -27,12 +30,12 @@ from kernelbandits.errors import (
     warn_user,
 )
 from kernelbandits.kernels import Kernel, PointKind, as_kernel
-from kernelbandits.policies.decisions import MOST_LEARNT, Ledger, Rewards, digest_of_choice, is_issued
+from kernelbandits.policies.decisions import MOST_LEARNED, Ledger, Rewards, digest_of_choice, is_issued
 from kernelbandits.policies.events import Event, Listener
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.random_state import RandomState
-from kernelbandits.policies.rounds import KnownRounds, listed_rounds
-from kernelbandits.policies.slates import Ranking
+from kernelbandits.policies.rounds import KnownRounds, Observations, listed_rounds, per_round
+from kernelbandits.policies.slates import Ranking, given_places, slate_places
 from kernelbandits.posterior import Posterior
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.selection.actions import Actions, ActionSet, CatalogActions, checked_ids, no_ids_beside_a_catalog
@@ -50,9 +53,32 @@ from kernelbandits.types import (
     Slate,
     Vector,
 )
-from kernelbandits.validation import check_bool, check_float, check_int, check_list, check_range, is_number, short_repr
+from kernelbandits.validation import (
+    check_bool,
+    check_float,
+    check_int,
+    check_nonnegative,
+    check_positive,
+    check_range,
+    is_number,
+    short_repr,
+)
 
-__all__ = ["KERNEL", "REWARD_RANGE", "SEED", "Policy", "Saved"]
+__all__ = [
+    "EXPLORATION_FACTOR",
+    "HORIZON",
+    "KERNEL",
+    "LEARNING_FACTOR",
+    "NOISE_SCALE",
+    "NORM_BOUND",
+    "N_ACTIONS",
+    "REWARD_RANGE",
+    "SEED",
+    "UNIFORM_FACTOR",
+    "Policy",
+    "Saved",
+    "fingerprint_of",
+]
 
 CATALOGS: Final = (Catalog, CatalogView)
 
@@ -74,6 +100,16 @@ REWARD_RANGE: Final = ValueType(_reward_range)
 SEED: Final = ValueType(lambda seed: seed)
 """The `seed` of a policy, validated by `RandomState`."""
 
+HORIZON: Final = partial(check_int, name="The horizon")
+N_ACTIONS: Final = partial(check_int, name="The number of actions")
+NOISE_SCALE: Final = partial(check_nonnegative, name="The noise scale")
+NORM_BOUND: Final = partial(check_nonnegative, name="The norm bound")
+EXPLORATION_FACTOR: Final = partial(check_positive, name="The exploration")
+UNIFORM_FACTOR: Final = partial(
+    check_positive, name="The uniform factor", hint="1.0 is that of the proof; less learns faster."
+)
+LEARNING_FACTOR: Final = partial(check_positive, name="The learning factor")
+
 
 class Saved(NamedTuple):
     """Constructor arguments of a policy as read from a file; input of `Policy._build`."""
@@ -83,7 +119,7 @@ class Saved(NamedTuple):
 
     kernel: Kernel | None
     structure: Mapping[str, Any]
-    """What the file holds of parameters whose description is not enough, by name."""
+    """Contents of the file for parameters whose description is not enough, by name."""
 
     rebuild: Callable[[Mapping[str, Any]], Policy]
     """Rebuilds a policy that `packed_policy` put into the structure."""
@@ -95,7 +131,9 @@ class Policy(Parametrized, Transactional, ABC):
     `choose` does not change any later result. `learn`, `amend` and `unlearn` change the model atomically: an
     interrupted call leaves the model as it was. Every public method is thread-safe; calls are serialized by a lock. A
     subclass declares its parameters and implements `_kind`, `_pick`, `_update`, `_state` and `_restore`; the base class
-    provides everything else. Parameters named `reward_range` and `seed` mean what they mean in every policy.
+    provides everything else. Parameters named `reward_range`, `seed`, `horizon` and `n_actions` mean what they mean in
+    every policy: a round beyond the horizon is reported once by a warning, and a round with more than `n_actions`
+    eligible actions is rejected.
     """
 
     needs_fixed_actions = False
@@ -115,6 +153,10 @@ class Policy(Parametrized, Transactional, ABC):
     """Whether a decision reports the width of the posterior that then learns it, once, so that the information gain of
     the learned data is a sum over decisions."""
 
+    keeps_data_only = False
+    """Whether `_state` holds only what was learned, in a form that depends on no parameter, so that `refit` can pass it
+    on to a model with other parameters."""
+
     _has_notes_to_make = True
     """Whether `_note_model` does anything."""
 
@@ -129,8 +171,17 @@ class Policy(Parametrized, Transactional, ABC):
 
     _reserved = frozenset({"_journal", "_ledger", "_random", "_resolved", "_rewards"})
 
+    _without_horizon = "horizon=None"
+    """Arguments of a policy without a horizon, where that is optional."""
+
     _is_wrapped = False
     """Whether another policy wraps this one."""
+
+    _validates_rounds = False
+    """Whether rounds are restricted: to a fixed set, or by the parameters `horizon` and `n_actions`."""
+
+    _has_warned_beyond = False
+    """Whether a round beyond the horizon was reported."""
 
     def _setup(self) -> None:
         """Create what every policy has. A subclass calls it first, then builds its model."""
@@ -141,11 +192,23 @@ class Policy(Parametrized, Transactional, ABC):
                 f"{type(self).__name__} measures rewards by their range, so the reward range must be declared, got "
                 "reward_range=None. (0, 1) is right for clicks."
             )
+        is_limited = any(self._limit(name) is not None for name in ("horizon", "n_actions"))
+        self._validates_rounds = self.needs_fixed_actions or is_limited
+        self._has_warned_beyond = False
         self._random = RandomState(given.get("_seed"), self._seed_level)
         if "_ledger" not in given:  # it stays the same when parameters are set
             self._ledger = Ledger(self._journal)
         self._known_fingerprint, self._known_configuration = "", -1
         self._has_history = False  # whether anything was learned by `warm_start`
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        for name, own in (("_rewards", Rewards), ("_random", RandomState), ("_ledger", Ledger)):
+            if not isinstance(vars(self).get(name), own):
+                raise TypeError(
+                    f"{type(self).__name__} has no {name} of its base class: call super()._setup() first, and give an "
+                    "attribute with this name another one."
+                )
 
     @property
     @handles_transaction
@@ -166,7 +229,7 @@ class Policy(Parametrized, Transactional, ABC):
     @remember.setter
     def remember(self, n_decisions: int) -> None:
         self._ledger.set_remember(
-            check_int(n_decisions, "The number of remembered decisions", least=0, most=MOST_LEARNT)
+            check_int(n_decisions, "The number of remembered decisions", least=0, most=MOST_LEARNED)
         )
 
     # -- methods that a subclass must implement --------------------------------------------------------------------
@@ -276,8 +339,56 @@ class Policy(Parametrized, Transactional, ABC):
             arguments["kernel"] = saved.kernel
         return cls(**arguments)
 
+    def _check_refit(self, values: Mapping[str, Any]) -> None:
+        """Raise NotSupported for parameters that cannot change after something was learned."""
+        name = type(self).__name__
+        if not self.keeps_data_only:
+            changed = ", ".join(f"{changed}=…" for changed in values)
+            raise NotSupported(
+                f"The model of {name} depends on the parameters that it had when it learned, so they cannot change "
+                f"now. Let a new policy learn the log: policy.clone({changed})."
+            )
+        if "reward_range" in values:
+            raise NotSupported(
+                f"{name} measures what it learned by its reward range, so that cannot change now. Let a new policy "
+                "learn the log: policy.clone(reward_range=…)."
+            )
+
     def _validate_action_set(self, points: Points) -> None:
         """Raise NotSupported for a whole set of actions that `needs_fixed_actions` excludes."""
+
+    def _limit(self, name: str) -> int | None:
+        """Return the value of the parameter `horizon` or `n_actions`; None if there is no such limit."""
+        declared = self._declared.get(name)
+        return None if declared is None else vars(self).get(declared.attribute)
+
+    def _n_limited(self, actions: Actions) -> int:
+        """Return the number that `n_actions` limits: that of the eligible actions."""
+        return actions.n_actions
+
+    def _validate_round(self, actions: Actions) -> None:
+        """Apply the limits `horizon` and `n_actions` to a round."""
+        most, n_actions = self._limit("n_actions"), self._n_limited(actions)
+        if most is not None and n_actions > most:
+            raise InvalidContexts(
+                f"{type(self).__name__} was made for rounds of at most n_actions = {most} actions, got {n_actions}. "
+                f"Give the number of the largest round: n_actions={n_actions}."
+            )
+        horizon = self._limit("horizon")
+        if horizon is not None:
+            self._warn_beyond(horizon)
+
+    def _warn_beyond(self, horizon: int) -> None:
+        """Warn once that the horizon is exceeded."""
+        if self._ledger.round_index > horizon and not self._has_warned_beyond:
+            self._has_warned_beyond = True
+            is_optional = self._declared["horizon"].is_optional if "horizon" in self._declared else False
+            remedy = f"{self._without_horizon}, if the end is not known" if is_optional else "a longer one"
+            warn_user(
+                f"Round {self._ledger.round_index} lies beyond the horizon {horizon} that {type(self).__name__} was "
+                f"made for, so its guarantee is void. Take {remedy}.",
+                GuaranteeVoid,
+            )
 
     def _pending_key(self, decision: Decision) -> Hashable:
         """Return the key by which pending decisions are counted, computed from validated fields of the decision."""
@@ -370,32 +481,44 @@ class Policy(Parametrized, Transactional, ABC):
             Id of the decision, if the caller already has one. A randomized policy then derives its random numbers from
             the seed and the id: the same id gives the same decision until something is learned.
         """
-        journal, ledger = self._journal, self._ledger
-        is_inside = journal.lock._is_owned()  # then this call is nested in another one
+        journal = self._journal
+        lock, notes = journal.lock, journal.notes
+        is_inside = lock._is_owned()  # then this call is nested in another one
         try:
-            with journal.lock:
-                if journal.notes and not is_inside:
+            with lock:
+                if notes and not is_inside:
                     journal.roll_back()
                 chosen: Decision | Slate
-                if diverse is not False:
-                    diverse = check_bool(diverse, "`diverse`")
-                if k is not None:
-                    chosen = self._choose_slate(contexts, k, diverse, ids, eligible, id)
-                elif diverse:
-                    raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
-                elif id is None:
-                    actions = self._actions(contexts, ids, eligible)
-                    chosen = self._decision(actions, self._pick(actions), ledger.issuer.next())
-                    ledger.latest = chosen
+                if k is None and id is None and diverse is False:
+                    actions, ledger = self._actions(contexts, ids, eligible), self._ledger
+                    chosen = ledger.latest = self._decision(actions, self._pick(actions), ledger.issuer.next())
                 else:
-                    chosen = self._choose_by_id(contexts, ids, eligible, id)
-                if not is_inside:
-                    journal.notes.clear()
+                    chosen = self._choose_with(contexts, k, check_bool(diverse, "`diverse`"), ids, eligible, id)
+                if notes and not is_inside:
+                    notes.clear()
                 return chosen
         except BaseException:
             if not is_inside:
                 journal.recover()
             raise
+
+    def _choose_with(
+        self,
+        contexts: Points,
+        k: int | None,
+        diverse: bool,
+        ids: Sequence[ItemId] | None,
+        eligible: NDArray[np.bool_] | None,
+        id: str | None,
+    ) -> Decision | Slate:
+        """Choose with options that are seldom given."""
+        if k is not None:
+            return self._choose_slate(contexts, k, diverse, ids, eligible, id)
+        if diverse:
+            raise InvalidParameter("A diverse slate needs its length: choose(contexts, k=5, diverse=True).")
+        if id is None:
+            return self.choose(contexts, ids=ids, eligible=eligible)
+        return self._choose_by_id(contexts, ids, eligible, id)
 
     def _choose_by_id(
         self,
@@ -426,13 +549,17 @@ class Policy(Parametrized, Transactional, ABC):
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
         given = self._actions(contexts, ids, eligible)
         self._note_random()
+        self._check_length(k, given)
+        choices = self._ranking(given, diverse=diverse).first(int(k))
+        return Slate(tuple(self._decision(given, choice, self._ledger.new_id()) for choice in choices))
+
+    def _check_length(self, k: int, given: Actions) -> None:
+        """Raise InvalidParameter for the length of a slate that these actions do not allow."""
         if not isinstance(k, int | np.integer) or not is_number(k) or not 1 <= k <= given.n_actions:
             n_actions = given.n_actions
             raise InvalidParameter(
                 f"k must be a number from 1 to the {n_actions} eligible actions, got {short_repr(k)}."
             )
-        choices = self._ranking(given, diverse=diverse).first(int(k))
-        return Slate(tuple(self._decision(given, choice, self._ledger.new_id()) for choice in choices))
 
     # -- random state ------------------------------------------------------------------------------------------------
 
@@ -461,13 +588,28 @@ class Policy(Parametrized, Transactional, ABC):
         if "_seed" in vars(self):
             self._seed = seed
 
-    def choose_many(self, rounds: Sequence[Points]) -> list[Decision]:
+    def choose_many(
+        self,
+        rounds: Sequence[Points],
+        *,
+        ids: Sequence[Sequence[ItemId] | None] | None = None,
+        eligible: Sequence[NDArray[np.bool_] | None] | None = None,
+    ) -> list[Decision]:
         """Decide independent rounds on the same model, in a batch where that is faster.
 
         The decisions are those of `choose`, which also defines the form of each round. A randomized policy draws in the
         order of the rounds.
+
+        Parameters
+        ----------
+        rounds
+            One entry per round, in the form that `choose` accepts.
+        ids
+            Per round, one id per row or None.
+        eligible
+            Per round, one boolean per row or None.
         """
-        given = [self._actions(contexts, None) for contexts in listed_rounds(rounds)]
+        given = self._actions_of_each(rounds, ids, eligible)
         self._note_random()
         return [
             self._decision(actions, choice, self._ledger.new_id())
@@ -482,7 +624,11 @@ class Policy(Parametrized, Transactional, ABC):
         return _spread(given, self._probabilities(given))
 
     def probabilities_many(
-        self, rounds: Sequence[Points], *, ids: Sequence[Sequence[ItemId] | None] | None = None
+        self,
+        rounds: Sequence[Points],
+        *,
+        ids: Sequence[Sequence[ItemId] | None] | None = None,
+        eligible: Sequence[NDArray[np.bool_] | None] | None = None,
     ) -> list[Vector]:
         """Return `probabilities` of many rounds, all evaluated on the same model.
 
@@ -494,14 +640,55 @@ class Policy(Parametrized, Transactional, ABC):
             One entry per round, in the form that `probabilities` accepts.
         ids
             Per round, one id per row or None.
+        eligible
+            Per round, one boolean per row or None.
         """
-        listed = listed_rounds(rounds)
-        names = [None] * len(listed) if ids is None else check_list(ids, "The ids of rounds")
-        if len(names) != len(listed):
-            raise InvalidContexts(f"Every round has its ids or None: {len(listed)} rounds, {len(names)} ids.")
-        given = [self._actions(contexts, own) for contexts, own in zip(listed, names, strict=True)]
+        given = self._actions_of_each(rounds, ids, eligible)
         found = self._probabilities_batch(given)
         return [_spread(actions, probabilities) for actions, probabilities in zip(given, found, strict=True)]
+
+    def slate_probabilities(
+        self,
+        contexts: Points,
+        actions: ArrayLike,
+        *,
+        ids: Sequence[ItemId] | None = None,
+        eligible: NDArray[np.bool_] | None = None,
+    ) -> Vector:
+        """Return the probability of each place of a slate, given the places above it; their product is the slate's.
+
+        Parameters
+        ----------
+        contexts, ids, eligible
+            As in `choose`.
+        actions
+            Rows of the slate, the top place first, as in `slate.actions`.
+        """
+        given = self._actions(contexts, ids, eligible)
+        return given_places(self._ranking(given, diverse=False), slate_places(given, actions))
+
+    def place_probabilities(
+        self,
+        contexts: Points,
+        k: int,
+        *,
+        ids: Sequence[ItemId] | None = None,
+        eligible: NDArray[np.bool_] | None = None,
+    ) -> Matrix:
+        """Return the probability of each action at each of k places, whatever is above it: a matrix k × actions.
+
+        Exact for up to 2,000 beginnings of slates with positive probability; beyond, the mean over 1,000 beginnings
+        drawn with a fixed seed.
+
+        Parameters
+        ----------
+        contexts, k, ids, eligible
+            As in `choose`.
+        """
+        given = self._actions(contexts, ids, eligible)
+        self._check_length(k, given)
+        found = self._ranking(given, diverse=False).place_probabilities(int(k))
+        return found if given.rows is None else np.array([_spread(given, row) for row in found])
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
         """Explain the score of the decision's action under the current model."""
@@ -518,10 +705,11 @@ class Policy(Parametrized, Transactional, ABC):
     def learn(self, decision: Decision, reward: float) -> None:
         """Update the model with the reward of a decision: once, in any order, with any delay."""
         journal = self._journal
-        is_inside = journal.lock._is_owned()
+        lock, notes = journal.lock, journal.notes
+        is_inside = lock._is_owned()
         try:
-            with journal.lock:
-                if journal.notes and not is_inside:
+            with lock:
+                if notes and not is_inside:
                     journal.roll_back()
                 ledger, mark = self._ledger, None
                 if decision is None or decision is not ledger.latest or decision.policy != self._known_fingerprint:
@@ -533,13 +721,13 @@ class Policy(Parametrized, Transactional, ABC):
                     self._note_model()
                 self._update(decision, value)
                 number = self._numbers_of((decision,))[0] if self._is_numbered else None
-                awaited = ledger.mark_learned(decision, value, number, mark)
-                if awaited is not None:
-                    self._pending_changed(awaited, -1)
+                pending = ledger.mark_learned(decision, value, number, mark)
+                if pending is not None:
+                    self._pending_changed(pending, -1)
                 if ledger.listeners.listed:
                     ledger.listeners.announce(Event("learn", decision, value))
                 if not is_inside:
-                    journal.notes.clear()
+                    notes.clear()
         except BaseException:
             if not is_inside:
                 journal.recover()
@@ -558,13 +746,20 @@ class Policy(Parametrized, Transactional, ABC):
         self._update_many(admitted, values)
         numbers = self._numbers_of(admitted)
         for decision, reward, number, mark in zip(admitted, values.tolist(), numbers, marks, strict=True):
-            awaited = self._ledger.mark_learned(decision, reward, number, mark)
-            if awaited is not None:
-                self._pending_changed(awaited, -1)
+            pending = self._ledger.mark_learned(decision, reward, number, mark)
+            if pending is not None:
+                self._pending_changed(pending, -1)
         learned = zip(admitted, values.tolist(), strict=True)
         self._ledger.listeners.announce(*(Event("learn", decision, reward) for decision, reward in learned))
 
-    def play(self, rounds: Sequence[Points], rewards: Sequence[Any] | Matrix) -> Plays:
+    def play(
+        self,
+        rounds: Sequence[Points],
+        rewards: Sequence[Any] | Matrix,
+        *,
+        ids: Sequence[Sequence[ItemId] | None] | None = None,
+        eligible: Sequence[NDArray[np.bool_] | None] | None = None,
+    ) -> Plays:
         """Choose and learn in consecutive rounds whose rewards are all known in advance.
 
         The results are those of a loop over `choose` and `learn`, but no decision object is created per round, and the
@@ -575,12 +770,18 @@ class Policy(Parametrized, Transactional, ABC):
         rounds
             The actions of every round; an array rounds × actions × columns is the fastest form.
         rewards
-            For every round, the reward of each of its actions.
+            For every round, the reward of each of its actions, eligible or not.
+        ids
+            Per round, one id per row or None.
+        eligible
+            Per round, one boolean per row or None. Rounds with a restriction are not compiled.
         """
         known = KnownRounds(
             rounds,
             rewards,
-            points_of=lambda contexts: self._points(contexts, None),
+            ids=ids,
+            eligible=eligible,
+            points_of=self._points,
             count=lambda points: self._kind(points).count(points),
             checked_rewards=self._rewards.many,
             table_of=self._rewards.table,
@@ -589,7 +790,7 @@ class Policy(Parametrized, Transactional, ABC):
         plays = Plays(action, unknown[0], unknown[1], unknown[2], unknown[3], np.ones(len(known)))
         self._note_random()
         self._play(known, plays, range(len(known)))
-        self._ledger.listeners.announce(Event("play", reward=rewards, contexts=rounds))
+        self._ledger.listeners.announce(Event("play", reward=rewards, contexts=rounds, ids=ids, eligible=eligible))
         return plays
 
     @property
@@ -609,27 +810,76 @@ class Policy(Parametrized, Transactional, ABC):
 
     def _play_round(self, known: KnownRounds, plays: Plays, t: int, pick: Callable[[Actions], Selection]) -> None:
         points = known.round(t)
-        if self.needs_fixed_actions:
-            self._validate_action_set(points)
-        given = ActionSet(self._kind(points), points, None, None)
+        ids, eligible = known.ids, known.eligible
+        given = ActionSet(
+            self._kind(points), points, None if ids is None else ids[t], None if eligible is None else eligible[t]
+        )
+        if self._validates_rounds:
+            self._validate(points, given)
         choice = pick(given)
-        reward = float(known.rewards[t][choice.row])
+        row = choice.row if given.rows is None else given.row(choice.row)
+        reward = float(known.rewards[t][row])
         self._update(self._decision(given, choice, ""), reward)
         self._ledger.count(1)
-        plays.action[t], plays.reward[t], plays.propensity[t] = choice.row, reward, choice.propensity
+        plays.action[t], plays.reward[t], plays.propensity[t] = row, reward, choice.propensity
         plays.mean[t], plays.width[t], plays.score[t] = choice.mean, choice.width, choice.score
 
     def warm_start(
-        self, contexts: Points, rewards: ArrayLike, *, times: ArrayLike = 1, ids: Sequence[ItemId] | None = None
+        self,
+        contexts: Points | Observations,
+        rewards: ArrayLike | None = None,
+        *,
+        times: ArrayLike = 1,
+        ids: Sequence[ItemId] | None = None,
     ) -> None:
-        """Learn from historical data that this policy did not decide. It does not count in `round_index`."""
-        points = self._points(contexts, checked_ids(ids))
-        values = self._rewards.many(rewards, self._kind(contexts).count(points))
+        """Learn from historical data that this policy did not decide. It does not count in `round_index`.
+
+        A policy whose update depends on its own probabilities or on the order of its own choices, such as EXP4 or
+        SupKernelUCB, raises NotSupported.
+
+        Parameters
+        ----------
+        contexts
+            The actions that were taken, one for each reward; or a `Log`, alone, whose logged actions and rewards are
+            learned in order, all of them or none. Its propensities are not used, and neither are actions that were not
+            shown. Without ids, an action of a log has its row as id.
+        rewards
+            Reward of each action.
+        times
+            Number of times that each reward counts.
+        ids
+            Id of each action.
+        """
+        if isinstance(contexts, Observations):
+            if rewards is not None or ids is not None or not np.array_equal(times, 1):
+                raise InvalidParameter("A log has its rewards and ids, so nothing is given beside it: warm_start(log).")
+            points, observed = self._observed(contexts)
+            values = self._rewards.many(observed, len(observed))
+        elif rewards is None:
+            raise InvalidParameter("Actions need their rewards: warm_start(contexts, rewards). A log brings its own.")
+        else:
+            points = self._points(contexts, checked_ids(ids))
+            values = self._rewards.many(rewards, self._kind(contexts).count(points))
         self._note_model()
         self._note_references("_has_history")
         self._warm_start(points, values, times)
         self._has_history = True
-        self._ledger.listeners.announce(Event("warm_start", reward=values, contexts=contexts, times=times, ids=ids))
+        given = None if rewards is None else values
+        self._ledger.listeners.announce(Event("warm_start", reward=given, contexts=contexts, times=times, ids=ids))
+
+    def _observed(self, log: Observations) -> tuple[Points, list[float]]:
+        """Return the validated points of all logged actions of a log, and their rewards."""
+        observed = list(log.observations())
+        if not observed:
+            raise InvalidParameter("The log must have at least one round, got none.")
+        sets, ids, rewards = ([*part] for part in zip(*observed, strict=True))
+        if all(isinstance(one, np.ndarray) and one.ndim == 2 and one.shape == sets[0].shape for one in sets):
+            return self._points(np.concatenate(sets), ids), rewards  # one check of all rows
+        points = [
+            self._catalog_points(one) if isinstance(one, CatalogView) else self._points(one, [name])
+            for one, name in zip(sets, ids, strict=True)
+        ]
+        return self._kind(sets[0]).stack(*points), rewards
 
     def expect(self, decision: Decision, *, expires: float | None = None) -> None:
         """Mark a decision as pending: its action was taken, its reward will follow. It counts in the widths at once.
@@ -649,10 +899,10 @@ class Policy(Parametrized, Transactional, ABC):
         self._validate_comparable(point)
         # Copy, so that later changes of the caller's arrays do not affect the pending decision.
         memo = {name: np.array(values) for name, values in decision.memo.items()}
-        awaited = replace(decision, context=self._context(point, 0), memo=memo)
-        self._ledger.expect(awaited, time)
-        self._pending_changed(awaited, 1)
-        self._ledger.listeners.announce(Event("expect", awaited, expires=time))
+        pending = replace(decision, context=self._context(point, 0), memo=memo)
+        self._ledger.expect(pending, time)
+        self._pending_changed(pending, 1)
+        self._ledger.listeners.announce(Event("expect", pending, expires=time))
 
     def withdraw(self, decision: Decision) -> None:
         """Remove a pending decision whose reward will never arrive."""
@@ -701,41 +951,41 @@ class Policy(Parametrized, Transactional, ABC):
             the policy uses its stored value and ignores this argument.
         """
         claimed = None if was is None else self._rewards.one(was)
-        learnt, number = self._require_learnt(decision, claimed)
+        learned, number = self._require_learned(decision, claimed)
         reward = self._rewards.one(now)
-        if reward != learnt:
-            self._warn_if_inexact(learnt)
+        if reward != learned:
+            self._warn_if_inexact(learned)
             self._note_model()
-            self._amend_reward(decision, learnt, reward, number)
+            self._amend_reward(decision, learned, reward, number)
             self._ledger.correct(decision, reward)
-            self._ledger.listeners.announce(Event("amend", decision, reward, learnt))
+            self._ledger.listeners.announce(Event("amend", decision, reward, learned))
 
     def unlearn(self, decision: Decision, reward: float | None = None) -> None:
         """Remove a learned reward; the decision may be learned again. `reward` is required as `was` is in `amend`."""
         claimed = None if reward is None else self._rewards.one(reward)
-        learnt, number = self._require_learnt(decision, claimed)
-        self._warn_if_inexact(learnt)
+        learned, number = self._require_learned(decision, claimed)
+        self._warn_if_inexact(learned)
         self._note_model()
-        self._remove_reward(decision, learnt, number)
-        self._ledger.take_back(decision)
-        self._ledger.listeners.announce(Event("unlearn", decision, was=learnt))
+        self._remove_reward(decision, learned, number)
+        self._ledger.mark_unlearned(decision)
+        self._ledger.listeners.announce(Event("unlearn", decision, was=learned))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Announce every later change to a listener, such as a store; return a function that ends the subscription.
 
         The listener is called once per call of `learn`, `learn_many`, `expect`, `withdraw`, `expire`, `amend`,
-        `unlearn`, `warm_start` or `play`, with its events in order, under the lock of the policy: after the model has
-        changed and before the call is committed. If the listener raises, the call is rolled back and raises the same
-        error, so the model holds nothing that the listener did not accept. Listeners are not saved and not copied. A
-        policy and its wrappers have the same listeners.
+        `unlearn`, `warm_start`, `play`, `refit` or `set_params`, with its events in order, under the lock of the
+        policy: after the model has changed and before the call is committed. If the listener raises, the call is rolled
+        back and raises the same error, so the model holds nothing that the listener did not accept. Listeners are not
+        saved and not copied. A policy and its wrappers have the same listeners.
         """
         return self._ledger.listeners.add(listener)
 
     def _warn_if_inexact(self, reward: float) -> None:
         if abs(reward) > LARGEST_EXACT:
             warn_user(
-                f"A reward of {reward:.3g} was learnt, and rewards beyond {LARGEST_EXACT:g} leave rounding errors in "
-                "the sums of others when they are changed or taken back. Rebuild the policy from a log without it.",
+                f"A reward of {reward:.3g} was learned, and rewards beyond {LARGEST_EXACT:g} leave rounding errors in "
+                "the sums of others when they are changed or removed. Rebuild the policy from a log without it.",
                 IllConditioned,
             )
 
@@ -748,18 +998,14 @@ class Policy(Parametrized, Transactional, ABC):
         such as `exploration`. Decisions made before the change are those of another policy.
         """
         values = self._checked(changes)
-        assignable = {
-            name for name, value in values.items() if self._declared[name].is_assignable and value is not None
-        }
-        fixed = next((name for name in changes if name not in assignable), None)
+        fixed = self._not_assignable(values)
         if fixed is None:
-            for name, value in values.items():
-                self._assign(self._declared[name], value)
+            self._assign(values)
             return self
-        if self._ledger.n_learnt or self._ledger.pending or self._has_history:
+        if self._ledger.n_learned or self._ledger.pending or self._has_history:
             raise NotSupported(
-                f"{fixed!r} can be set only while nothing was learnt and no reward is pending. A new policy with the "
-                f"other parameters of this one: policy.clone({fixed}=…)."
+                f"{fixed!r} can be set only while nothing was learned and no reward is pending. To keep what was "
+                f"learned: policy.refit({fixed}=…). A new policy with the other parameters: policy.clone({fixed}=…)."
             )
         if self._is_wrapped:
             raise NotSupported(
@@ -770,14 +1016,91 @@ class Policy(Parametrized, Transactional, ABC):
         self._journal.note(setattr, self._ledger, "former", self._ledger.former)
         self._ledger.former = {}  # earlier decisions are those of another policy
         self._ledger.configuration += 1
+        self._announce_refit(changes)
         return self
 
+    def refit(self, **changes: Any) -> Self:
+        """Change parameters, keep what was learned, and return the policy.
+
+        Afterwards the policy is a new one with these parameters that learned the same rewards: the model is computed
+        again from the distinct points with their counts and sums. Decisions made before can still be learned, amended
+        and unlearned; pending ones stay pending; the random state does not change. The call takes effect completely or
+        not at all, and is announced to listeners as one event. `posterior` is a new object.
+
+        For policies that learn all rewards into one posterior, index policies (UCB1, KLUCB) and wrappers. A wrapper
+        also takes the parameters of the policy that it wraps. Any policy accepts parameters that may be assigned at any
+        time. The cost is that of learning all distinct points at once.
+
+        >>> from kernelbandits.policies import KernelUCB
+        >>> from kernelbandits.kernels import Gaussian
+        >>> policy = KernelUCB(Gaussian(length_scale=1.0), exploration=0.5)
+        >>> policy.learn(policy.choose([[0.0], [1.0]]), 0.5)
+        >>> policy.refit(kernel=Gaussian(length_scale=0.2), regularization=0.1).round_index
+        2
+        """
+        if self._is_wrapped:
+            raise NotSupported(
+                "Another policy wraps this one. Call `refit` of the wrapper: it takes the parameters of both."
+            )
+        if changes:
+            self._refit_with(changes)
+            self._announce_refit(changes)
+        return self
+
+    def _refit_with(self, changes: Mapping[str, Any]) -> None:
+        values, ledger = self._checked(changes), self._ledger
+        if "seed" in values:
+            raise NotSupported("The seed is no parameter of the model. Replace the random state: policy.reseed(seed).")
+        if self._not_assignable(values) is None:
+            self._put(values)
+            return
+        has_learned = bool(ledger.n_learned or ledger.pending or self._has_history)
+        if has_learned:
+            self._check_refit(values)
+        fingerprint, before = self.fingerprint, dict(vars(self))
+        state = self._state()
+        self._note_references()
+        self._reset(values)
+        self._random, self._has_history = before["_random"], before["_has_history"]
+        if has_learned:
+            self._continue_from(before, state)
+        self._journal.note(setattr, ledger, "former", ledger.former)
+        ledger.former = dict(ledger.former)
+        ledger.add_former(fingerprint)
+        ledger.latest = None
+        ledger.configuration += 1
+        for decision in ledger.pending.values():
+            self._validate_decision(decision)
+            self._validate_comparable(self._point(decision))
+
+    def _continue_from(self, before: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Restore what was learned under other parameters, or raise an error; `before` are the former attributes."""
+        self._restore(state)
+
+    def _not_assignable(self, values: Mapping[str, Any]) -> str | None:
+        """Return the first of these parameters that cannot be assigned at any time."""
+        for name, value in values.items():
+            if value is None or not self._declared[name].is_assignable:
+                return name
+        return None
+
+    def _announce_refit(self, changes: Mapping[str, Any]) -> None:
+        parameters = {name: value for name, value in changes.items() if name != "seed"}
+        if parameters:
+            self._ledger.listeners.announce(Event("refit", parameters=parameters))
+
     @transaction
-    def _assign(self, declared: Parameter[Any, Any], value: Any) -> None:
-        """Assign a parameter that may change at any time. Decisions made before are still the policy's own."""
-        self._note_references(declared.attribute, "_resolved")
-        vars(self)[declared.attribute] = value
-        self._resolved = self._resolved - {declared.name}
+    def _assign(self, values: Mapping[str, Any]) -> None:
+        """Assign parameters that may change at any time. Decisions made before are still the policy's own."""
+        self._put(values)
+        if self._ledger.listeners:
+            self._announce_refit(values)
+
+    def _put(self, values: Mapping[str, Any]) -> None:
+        self._note_references("_resolved", *(self._declared[name].attribute for name in values))
+        for name, value in values.items():
+            vars(self)[self._declared[name].attribute] = value
+        self._resolved = self._resolved - values.keys()
         self._ledger.configuration += 1
 
     def describe(self) -> Parameters:
@@ -790,13 +1113,12 @@ class Policy(Parametrized, Transactional, ABC):
         ledger = self._ledger
         if self._known_configuration != ledger.configuration:
             try:
-                text = json.dumps(self.describe(), sort_keys=True)
+                fingerprint = fingerprint_of(self.describe())
             except TypeError as error:
                 raise InvalidParameter(
                     f"The parameters of {type(self).__name__} must be described by plain values: {error}. Declare them "
                     "with ValueType(check, describe=…)."
                 ) from error
-            fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
             if self._known_fingerprint not in ("", fingerprint):
                 ledger.add_former(self._known_fingerprint)
             self._known_fingerprint, self._known_configuration = fingerprint, ledger.configuration
@@ -808,6 +1130,11 @@ class Policy(Parametrized, Transactional, ABC):
         from kernelbandits.policies.serialization import packed_policy, write_policy
 
         write_policy(transaction(packed_policy)(self), path)  # other threads continue during the write
+
+    def _repr_html_(self) -> str:
+        params = [[name, brief(value)] for name, value in self.get_params().items()]
+        learned = [["learned", f"{self._ledger.n_learned:,}"], ["pending", f"{len(self._ledger.pending):,}"]]
+        return html_table(type(self).__name__, [*params, *learned])
 
     def copy(self) -> Self:
         """Return an independent policy with the same model and the same random state; the kernel is shared."""
@@ -822,15 +1149,36 @@ class Policy(Parametrized, Transactional, ABC):
             if ids is not None:
                 no_ids_beside_a_catalog(ids)
             listed = CatalogActions(contexts, eligible, self._catalog_points, self._plain_kind)
-            if self.needs_fixed_actions:
-                self._validate_action_set(listed.catalog.points(self._kind(None)))
+            if self._validates_rounds:
+                self._validate(listed.catalog.points(self._kind(None)) if self.needs_fixed_actions else None, listed)
             return listed
         names, kind = None if ids is None else checked_ids(ids), self._plain_kind
         points = self._points(contexts, names) if kind is None else kind.check(contexts)
-        if self.needs_fixed_actions:
-            self._validate_action_set(points)
         is_plain = names is None and eligible is None and type(points) is np.ndarray
-        return ActionSet(None if is_plain else self._kind(points), points, names, eligible)
+        given = ActionSet(None if is_plain else self._kind(points), points, names, eligible)
+        if self._validates_rounds:
+            self._validate(points, given)
+        return given
+
+    def _validate(self, whole: Points, actions: Actions) -> None:
+        """Validate a round with this whole set of actions, for a policy that restricts rounds."""
+        if self.needs_fixed_actions:
+            self._validate_action_set(whole)
+        self._validate_round(actions)
+
+    def _actions_of_each(
+        self,
+        rounds: Sequence[Points],
+        ids: Sequence[Sequence[ItemId] | None] | None,
+        eligible: Sequence[NDArray[np.bool_] | None] | None,
+    ) -> list[Actions]:
+        """Return `_actions` of each round."""
+        listed = listed_rounds(rounds)
+        if ids is None and eligible is None:
+            return [self._actions(contexts, None) for contexts in listed]
+        n_rounds = len(listed)
+        names, masks = per_round(ids, n_rounds, "ids"), per_round(eligible, n_rounds, "eligible")
+        return [self._actions(*given) for given in zip(listed, names, masks, strict=True)]
 
     def _decision(self, given: Actions, selection: Selection, id: str) -> Decision:
         place, mean, width, score, propensity, stage, memo, cost, _, _ = selection
@@ -842,7 +1190,7 @@ class Policy(Parametrized, Transactional, ABC):
             row, self._context(points, place) if kind is None else kind.one(points, place),
             mean, width, score, propensity, stage,
             row if given.ids is None else given.item(row), given.n_actions,
-            1 + ledger.n_learnt + len(ledger.pending), id, fingerprint, memo, cost,
+            1 + ledger.n_learned + len(ledger.pending), id, fingerprint, memo, cost,
         )  # fmt: skip
         decision.__class__ = Decision  # the slots are identical, so the object becomes a Decision
         return decision  # type: ignore[no-any-return]
@@ -850,10 +1198,10 @@ class Policy(Parametrized, Transactional, ABC):
     def _require_own(self, decision: Decision) -> None:
         self._ledger.require_own(decision, self.fingerprint)
 
-    def _require_learnt(self, decision: Decision, claimed: float | None) -> tuple[float, int | None]:
+    def _require_learned(self, decision: Decision, claimed: float | None) -> tuple[float, int | None]:
         """Return reward and observation number of a learned decision, or raise NotLearnt."""
         self._ledger.require_own(decision, self.fingerprint)
-        return self._ledger.require_learnt(decision, claimed, self._mark(decision))
+        return self._ledger.require_learned(decision, claimed, self._mark(decision))
 
     def _mark(self, decision: Decision) -> int | None:
         """Return the digest of a decision's action if the caller chose the id, since the caller may reuse an id.
@@ -874,6 +1222,11 @@ class Policy(Parametrized, Transactional, ABC):
     def _digest(self, decision: Decision) -> int:
         key = self._kind(decision.context).keys(self._point(decision))[0]
         return digest_of_choice(decision.action, decision.item, decision.stage, key)
+
+
+def fingerprint_of(description: Parameters) -> str:
+    """Return the digest of a policy's description."""
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _a_time(value: float, name: str) -> float:

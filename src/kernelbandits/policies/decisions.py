@@ -32,7 +32,7 @@ from kernelbandits.posterior.base import checked_rewards
 from kernelbandits.types import Decision, ItemId, Matrix, Vector, check_decision
 from kernelbandits.validation import as_list, check_range, is_number, short_repr
 
-__all__ = ["IdIssuer", "LearntIds", "Ledger", "Rewards", "digest_of_choice", "is_issued", "process"]
+__all__ = ["IdIssuer", "LearnedIds", "Ledger", "Rewards", "digest_of_choice", "is_issued", "process"]
 
 ISSUED: Final = re.compile(r"([0-9a-f]{16})-(0|[1-9][0-9]{0,15})")
 PAGE: Final = 1 << 15
@@ -82,7 +82,7 @@ class IdIssuer:
         return f"{self._name}-{self._count}"
 
 
-class LearntIds:
+class LearnedIds:
     """Set of issued ids at one bit each, in pages of 32,768; the oldest page is dropped when there are 4,096 pages.
 
     Memory is at most 16 MB. Ids chosen by a caller are not stored here.
@@ -173,7 +173,7 @@ def _plain(key: Hashable) -> str:
 REMEMBER: Final = 100_000
 """Default number of learned decisions whose rewards are stored: about 20 MB, and 40 MB at most."""
 
-MOST_LEARNT: Final = 2**40
+MOST_LEARNED: Final = 2**40
 """Largest number of decisions in a file: at a million per second they take twelve days."""
 
 UNKNOWN: Final = np.iinfo(np.int64).min
@@ -197,13 +197,13 @@ class Ledger:
     `fingerprint` is that of the policy that owns the ledger; a decision with another one is foreign.
 
     The rewards of at least the last `remember` learned decisions are stored, so that corrections are idempotent. Ids
-    chosen by callers are known as learned for as long; issued ids, for longer (`LearntIds`).
+    chosen by callers are known as learned for as long; issued ids, for longer (`LearnedIds`).
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self.n_learnt = 0
-        self.learnt = LearntIds()
+        self.n_learned = 0
+        self.learned = LearnedIds()
         self.remember = REMEMBER
         self.recent: dict[str, Remembered] = {}
         """Records of the decisions learned last. A full one becomes `older`, so up to 2 · `remember` are stored."""
@@ -227,7 +227,7 @@ class Ledger:
     @property
     def round_index(self) -> int:
         """1 + decisions learned + decisions pending."""
-        return 1 + self.n_learnt + len(self.pending)
+        return 1 + self.n_learned + len(self.pending)
 
     # -- ids ---------------------------------------------------------------------------------------------------------
 
@@ -240,12 +240,12 @@ class Ledger:
         """Reject an id chosen by the caller that is not available."""
         if not isinstance(id, str) or not id:
             raise InvalidParameter(f"A decision's id must be a string that is not empty, got {short_repr(id)}.")
-        if self.is_learnt(id) or id in self.pending:
-            raise AlreadyLearnt(f"A decision {id!r} was learnt or is pending already; ids are used once.")
+        if self.is_learned(id) or id in self.pending:
+            raise AlreadyLearnt(f"A decision {id!r} was learned or is pending already; ids are used once.")
 
-    def is_learnt(self, id: str) -> bool:
+    def is_learned(self, id: str) -> bool:
         """Whether a decision with this id was learned."""
-        return id in self.recent or id in self.older or id in self.learnt
+        return id in self.recent or id in self.older or id in self.learned
 
     def remembered(self, id: str) -> Remembered | None:
         """Return the record of a learned decision, if it is stored."""
@@ -256,9 +256,9 @@ class Ledger:
     def validate_learnable(self, decision: Decision, fingerprint: str) -> None:
         """Reject an object that is not a decision of this policy, or was already learned."""
         self.require_own(decision, fingerprint)
-        if decision.id and self.is_learnt(decision.id):
+        if decision.id and self.is_learned(decision.id):
             raise AlreadyLearnt(
-                f"The reward of decision {decision.id!r} was learnt before. Correct it: amend(decision, now=…)."
+                f"The reward of decision {decision.id!r} was learned before. Correct it: amend(decision, now=…)."
             )
 
     def validate_all_learnable(self, decisions: Sequence[Decision], fingerprint: str) -> tuple[Decision, ...]:
@@ -273,7 +273,7 @@ class Ledger:
         for decision in listed:
             self.validate_learnable(decision, fingerprint)
             if decision.id in ids:
-                raise AlreadyLearnt(f"Decision {decision.id!r} is among these twice; a reward is learnt once.")
+                raise AlreadyLearnt(f"Decision {decision.id!r} is among these twice; a reward is learned once.")
             if decision.id:
                 ids.add(decision.id)
         return listed
@@ -287,28 +287,29 @@ class Ledger:
                 f"this one is {fingerprint}). To learn from it all the same: warm_start(contexts, rewards)."
             )
 
-    def require_learnt(self, decision: Decision, claimed: float | None, mark: int | None) -> tuple[float, int | None]:
+    def require_learned(self, decision: Decision, claimed: float | None, mark: int | None) -> tuple[float, int | None]:
         """Return reward and number of an own decision, as stored or else as claimed; or raise NotLearnt."""
         remembered = self.remembered(decision.id)
         if remembered is not None:
-            reward, number, learnt_mark = remembered
-            if learnt_mark != mark:
+            reward, number, learned_mark = remembered
+            if learned_mark != mark:
                 raise NotLearnt(
-                    f"Another decision was learnt under the id {decision.id!r}: it has another context or action. This "
-                    "one was never learnt, so there is nothing to correct or take back."
+                    f"Another decision was learned under the id {decision.id!r}: it has another context or action. "
+                    "This one was never learned, so there is nothing to amend or unlearn."
                 )
             return reward, number
-        if decision.id and decision.id not in self.learnt:
+        if decision.id and decision.id not in self.learned:
             raise NotLearnt(
-                f"Decision {decision.id!r} was never learnt, so there is nothing to correct or take back; or it has an "
-                f"id of yours and was learnt longer ago than the last {self.remember} decisions, which are remembered."
+                f"Decision {decision.id!r} was never learned, so there is nothing to amend or unlearn; or it has "
+                f"an id of yours and was learned longer ago than the last {self.remember} decisions, which are "
+                "remembered."
             )
-        if not self.n_learnt:
-            raise NotLearnt("No decision has been learnt, so there is nothing to correct or take back.")
+        if not self.n_learned:
+            raise NotLearnt("No decision has been learned, so there is nothing to amend or unlearn.")
         if claimed is None:
             raise NotLearnt(
                 f"The reward of decision {decision.id!r} is not remembered: a policy remembers those of the last "
-                f"{self.remember} decisions with an id. Say which reward was learnt."
+                f"{self.remember} decisions with an id. Say which reward was learned."
             )
         return claimed, None
 
@@ -330,10 +331,10 @@ class Ledger:
         """Remove a pending decision and return it as it was stored."""
         if decision.id not in self.pending:
             raise DecisionError(f"Decision {decision.id!r} is not pending, so it cannot be withdrawn.")
-        awaited = self.pending[decision.id]
-        self._journal.note(self._add_pending, awaited, self.expires.get(decision.id))
+        pending = self.pending[decision.id]
+        self._journal.note(self._add_pending, pending, self.expires.get(decision.id))
         self._remove_pending(decision.id)
-        return awaited
+        return pending
 
     def expired(self, now: float) -> list[Decision]:
         """Return the pending decisions that expire at this time or before, in the order in which they do."""
@@ -394,37 +395,37 @@ class Ledger:
     def mark_learned(self, decision: Decision, reward: float, number: int | None, mark: int | None) -> Decision | None:
         """Mark the decision as learned; return the pending decision, if there was one."""
         name = decision.id
-        awaited = self.pending.get(name) if self.pending else None
+        pending = self.pending.get(name) if self.pending else None
         if len(self.recent) >= self.remember > 0:
             self._make_room()
-        expires = None if awaited is None else self.expires.get(name)
-        self._journal.notes.append((self._unsettle, (self.n_learnt, name, awaited, expires)))
-        self.n_learnt += 1
+        expires = None if pending is None else self.expires.get(name)
+        self._journal.notes.append((self._unmark_learned, (self.n_learned, name, pending, expires)))
+        self.n_learned += 1
         if name and self.remember:
             self.recent[name] = (reward, number, mark)
         elif name:
-            self.learnt.add(name)
+            self.learned.add(name)
         self.latest = None
-        if awaited is not None:
+        if pending is not None:
             self._remove_pending(name)
-        return awaited
+        return pending
 
     def _make_room(self) -> None:
         """Drop the oldest stored rewards; their decisions remain marked as learned."""
         self._journal.note(vars(self).update, {"recent": self.recent, "older": self.older})
         for name in self.older:
-            self.learnt.add(name)
+            self.learned.add(name)
         self.older = self.recent
         self.recent = {}
 
-    def _unsettle(self, n_learnt: int, id: str, awaited: Decision | None, expires: float | None) -> None:
-        self.n_learnt = n_learnt
+    def _unmark_learned(self, n_learned: int, id: str, pending: Decision | None, expires: float | None) -> None:
+        self.n_learned = n_learned
         if self.remember:
             self.recent.pop(id, None)
         else:
-            self.learnt.discard(id)
-        if awaited is not None:
-            self._add_pending(awaited, expires)
+            self.learned.discard(id)
+        if pending is not None:
+            self._add_pending(pending, expires)
 
     def add_former(self, fingerprint: str) -> None:
         """Accept decisions with this fingerprint from now on, as long as it is among the last 1,000 added."""
@@ -434,32 +435,32 @@ class Ledger:
 
     def count(self, n_decisions: int) -> None:
         """Count decisions that were learned without an id."""
-        self._journal.note(setattr, self, "n_learnt", self.n_learnt)
-        self.n_learnt += n_decisions
+        self._journal.note(setattr, self, "n_learned", self.n_learned)
+        self.n_learned += n_decisions
 
     def correct(self, decision: Decision, reward: float) -> None:
         """Replace a stored reward."""
         before = self.remembered(decision.id)
         if before is not None:
-            kept = self.recent if decision.id in self.recent else self.older
-            self._journal.note(kept.update, {decision.id: before})
-            kept[decision.id] = (reward, *before[1:])
+            memory = self.recent if decision.id in self.recent else self.older
+            self._journal.note(memory.update, {decision.id: before})
+            memory[decision.id] = (reward, *before[1:])
 
-    def take_back(self, decision: Decision) -> None:
+    def mark_unlearned(self, decision: Decision) -> None:
         """Mark the decision as not learned; it may be learned again."""
         name = decision.id
-        kept = self.recent if name in self.recent else self.older
-        self._journal.note(self._untake, self.n_learnt, name, kept, kept.get(name))
-        self.learnt.discard(name)
-        kept.pop(name, None)
-        self.n_learnt -= 1
+        memory = self.recent if name in self.recent else self.older
+        self._journal.note(self._undo_unlearn, self.n_learned, name, memory, memory.get(name))
+        self.learned.discard(name)
+        memory.pop(name, None)
+        self.n_learned -= 1
 
-    def _untake(self, n_learnt: int, id: str, kept: dict[str, Remembered], before: Remembered | None) -> None:
-        self.n_learnt = n_learnt
+    def _undo_unlearn(self, n_learned: int, id: str, memory: dict[str, Remembered], before: Remembered | None) -> None:
+        self.n_learned = n_learned
         if before is not None:
-            kept[id] = before
+            memory[id] = before
         else:
-            self.learnt.add(id)
+            self.learned.add(id)
 
     def set_remember(self, n_decisions: int) -> None:
         """Set the number of decisions whose rewards are stored: at least this many, at most twice as many."""
@@ -467,7 +468,7 @@ class Ledger:
         split = max(0, len(known) - n_decisions)
         recent = dict(known[split:])
         for name, _ in known[:split]:
-            self.learnt.add(name)
+            self.learned.add(name)
         self._journal.note(vars(self).update, {name: vars(self)[name] for name in ("remember", "recent", "older")})
         self.remember, self.recent, self.older = n_decisions, recent, {}
 
@@ -480,8 +481,8 @@ class Ledger:
             [UNKNOWN if entry[place] is None else entry[place] for entry in known.values()] for place in (1, 2)
         )
         return {
-            "n_learnt": self.n_learnt,
-            "learnt": self.learnt.state(),
+            "n_learnt": self.n_learned,
+            "learnt": self.learned.state(),
             "remember": self.remember,
             "rewards": {
                 **pack_strings(list(known)),
@@ -501,9 +502,9 @@ class Ledger:
         rewards = saved_array(saved, "rewards", "f", (len(ids),)).tolist()
         numbers = saved_array(saved, "numbers", "i", (len(ids),)).tolist()
         marks = saved_array(saved, "marks", "i", (len(ids),)).tolist()
-        self.n_learnt = saved_count(state, "n_learnt", most=MOST_LEARNT)
-        self.remember = saved_count(state, "remember", most=MOST_LEARNT)
-        self.learnt.restore(saved_part(state, "learnt"))
+        self.n_learned = saved_count(state, "n_learnt", most=MOST_LEARNED)
+        self.remember = saved_count(state, "remember", most=MOST_LEARNED)
+        self.learned.restore(saved_part(state, "learnt"))
         known = [
             (name, (reward, None if number == UNKNOWN else number, None if mark == UNKNOWN else mark))
             for name, reward, number, mark in zip(ids, rewards, numbers, marks, strict=True)
@@ -524,8 +525,8 @@ class Ledger:
             decision = Decision.from_dict(values)
             check_decision(decision)
             self.validate_pending(decision)
-            if self.is_learnt(decision.id):
-                raise DamagedFile(f"Decision {decision.id!r:.80} in the file is pending and learnt.")
+            if self.is_learned(decision.id):
+                raise DamagedFile(f"Decision {decision.id!r:.80} in the file is pending and learned.")
             self._add_pending(decision, None if time is None else float(time))
 
 

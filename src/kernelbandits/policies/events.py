@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
+from kernelbandits._text import brief
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.types import Decision
 from kernelbandits.validation import check_has_methods, check_instance, is_one_of, short_repr
@@ -15,16 +16,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Event", "Listener", "Listeners"]
 
-EventKind: TypeAlias = Literal["learn", "expect", "withdraw", "amend", "unlearn", "warm_start", "play"]
+EventKind: TypeAlias = Literal["learn", "expect", "withdraw", "amend", "unlearn", "warm_start", "play", "refit"]
 
 KINDS: Final = get_args(EventKind)
 
-WITHOUT_DECISION: Final = ("warm_start", "play")
+WITHOUT_DECISION: Final = ("warm_start", "play", "refit")
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # arrays have no single truth value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # arrays have no single truth value
 class Event:
     """One change of a policy. `apply` repeats it on another policy with the same parameters.
+
+    Rewards of one `learn_many` are announced one by one. A policy that draws its dictionary once per call (BKB, BBKB,
+    EKUCB, CBBKB) is rebuilt up to these draws, and a rarely switching OFUL up to the moment of its last refit.
 
     >>> from kernelbandits.policies import LinUCB
     >>> policy, events = LinUCB(), []
@@ -39,10 +43,11 @@ class Event:
     """
 
     kind: EventKind
-    """Name of the method that made the change; `expire` announces each decision as "withdraw"."""
+    """Name of the method that made the change; `expire` announces each decision as "withdraw", and an assignment of a
+    parameter and `set_params` are announced as "refit"."""
 
     decision: Decision | None = None
-    """The decision; None for "warm_start" and "play"."""
+    """The decision; None for "warm_start", "play" and "refit"."""
 
     reward: Any = None
     """Reward after the change ("learn", "amend"), or rewards ("warm_start", "play")."""
@@ -60,7 +65,13 @@ class Event:
     """Number of times that each reward counts ("warm_start")."""
 
     ids: Any = None
-    """Ids of the actions, if they were passed ("warm_start")."""
+    """Ids of the actions, if they were passed ("warm_start", "play")."""
+
+    eligible: Any = None
+    """Which actions could be chosen, if that was passed ("play")."""
+
+    parameters: Any = None
+    """Parameters that changed, by name, with their new values ("refit")."""
 
     def __post_init__(self) -> None:
         if not is_one_of(self.kind, KINDS):
@@ -87,12 +98,19 @@ class Event:
             case "warm_start":
                 policy.warm_start(self.contexts, self.reward, times=self.times, ids=self.ids)
             case "play":
-                policy.play(self.contexts, self.reward)
+                policy.play(self.contexts, self.reward, ids=self.ids, eligible=self.eligible)
+            case "refit":
+                policy.refit(**self.parameters)
 
     @property
     def _decision(self) -> Decision:
         assert self.decision is not None
         return self.decision
+
+    def __repr__(self) -> str:
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        shown = [f"{name}={brief(value)}" for name, value in values.items() if value is not None and name != "times"]
+        return f"Event({', '.join(shown)})"
 
 
 Listener: TypeAlias = Callable[[Sequence[Event]], object]

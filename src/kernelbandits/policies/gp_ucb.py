@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Literal
+from typing import Final, Literal
 
 from kernelbandits._parameters import Parameter, one_of, parameter
 from kernelbandits._transactions import handles_transaction
 from kernelbandits.errors import ForeignFile
 from kernelbandits.kernels import Kernel, KernelLike, PairProduct, PairSum
 from kernelbandits.policies.base import KERNEL, Policy, Saved
-from kernelbandits.policies.posterior_policy import EXPLORATION
+from kernelbandits.policies.posterior_policy import ACCURACY, BUDGET, EXPLORATION
 from kernelbandits.policies.upper_confidence import UpperConfidencePolicy
 from kernelbandits.posterior import Posterior, cheapest_exact
 from kernelbandits.posterior.base import checked_regularization
@@ -18,6 +18,10 @@ from kernelbandits.theory.exploration import Exploration, GPUCBFinite
 from kernelbandits.validation import check_probability
 
 __all__ = ["CGPUCB", "GPUCB"]
+
+
+PRACTICAL_DIVISOR: Final = 20.0
+"""Divisor of β by default: the best of a grid on problems apart is between 20 and 50 (docs/defaults.md)."""
 
 
 class _GaussianProcessPolicy(UpperConfidencePolicy):
@@ -28,17 +32,22 @@ class _GaussianProcessPolicy(UpperConfidencePolicy):
         EXPLORATION, default=None, is_assignable=True
     )
     failure_probability: float = parameter(check_probability, default=0.05)
+    budget: int | None = parameter(BUDGET, default=None)
+    accuracy: float | None = parameter(ACCURACY, default=None)
 
     @abstractmethod
     def _new_kernel(self) -> Kernel:
         """Return the covariance of the process."""
 
     def _new_posterior(self) -> Posterior:
-        return cheapest_exact(self._new_kernel(), regularization=self.noise_variance)
+        return cheapest_exact(
+            self._new_kernel(), regularization=self.noise_variance, budget=self.budget, accuracy=self.accuracy
+        )
 
     def _first_exploration(self) -> Exploration:
         if self.exploration is None:
-            self._resolve(exploration=GPUCBFinite(failure_probability=self.failure_probability))
+            schedule = GPUCBFinite(failure_probability=self.failure_probability, divide_by=PRACTICAL_DIVISOR)
+            self._resolve(exploration=schedule)
         return self.exploration
 
 
@@ -55,11 +64,12 @@ class GPUCB(_GaussianProcessPolicy):
     noise_variance
         Variance of the reward noise.
     exploration
-        Multiplier of `width`, a number or a schedule. None: β_t = 2 ln(N t² π² / 6δ), the schedule for finitely many
-        actions at `failure_probability`. In practice, its authors divide β by 5: GPUCBFinite(divide_by=5).
+        Multiplier of `width`, a number or a schedule. None: a twentieth of β_t = 2 ln(N t² π² / 6δ), the schedule for
+        finitely many actions at `failure_probability`; that of the theorem is GPUCBFinite(failure_probability=δ). In
+        practice, its authors divide β by 5.
     failure_probability
         δ of that schedule.
-    reward_range, ties, seed
+    budget, accuracy, reward_range, ties, seed
         As in KernelUCB. The cost of a round is also that of KernelUCB.
 
     Examples
@@ -88,7 +98,7 @@ class CGPUCB(_GaussianProcessPolicy):
     combine
         "product": pairs are similar if both context and action are similar; "sum": information about either transfers
         to other pairs.
-    noise_variance, exploration, failure_probability, reward_range, ties, seed
+    noise_variance, exploration, failure_probability, budget, accuracy, reward_range, ties, seed
         As in GPUCB. The cost of a round is also that of GPUCB; similarities of pairs that share a context are computed
         once per distinct action.
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits._parameters import Parameter, one_of, parameter
 from kernelbandits._saved_state import saved_array, saved_count, saved_part
-from kernelbandits.errors import InvalidParameter
+from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Ids, LabeledLinear, Linear, Rows
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.policies.comparators.spanning import unit_rows
@@ -250,7 +250,7 @@ class OFUL(UpperConfidencePolicy):
 
     def _update(self, decision: Decision, reward: float) -> None:
         if self._switching:
-            self._keep(self._point(decision), [reward])
+            self._store(self._point(decision), [reward])
         else:
             super()._update(decision, reward)
             self._n_refits += 1
@@ -258,12 +258,12 @@ class OFUL(UpperConfidencePolicy):
     def _update_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         if self._switching:
             stack = self.posterior.kernel.kind.stack
-            self._keep(stack(*(self._point(decision) for decision in decisions)), rewards.tolist())
+            self._store(stack(*(self._point(decision) for decision in decisions)), rewards.tolist())
         else:
             super()._update_many(decisions, rewards)
             self._n_refits += 1
 
-    def _keep(self, points: Points, rewards: list[float]) -> None:
+    def _store(self, points: Points, rewards: list[float]) -> None:
         """Refit with these and all buffered rewards if the determinant has grown enough, otherwise buffer them."""
         growth = self._growth_with(points)
         if growth.logarithm <= log1p(self._switching) + TIE_TOLERANCE and self._may_wait(points, rewards):
@@ -299,7 +299,7 @@ class OFUL(UpperConfidencePolicy):
         if not later:
             return
         self.posterior.observe(self.posterior.kernel.kind.stack(*later), [*self._later_rewards, *rewards])
-        self._later, self._later_rewards, self._growth, self._awaited = [], [], None, None
+        self._later, self._later_rewards, self._growth, self._pending_effect = [], [], None, None
         self._n_refits += 1
 
     def _note_model(self) -> None:
@@ -317,6 +317,14 @@ class OFUL(UpperConfidencePolicy):
     def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         self._refit()
         super()._warm_start(points, rewards, times)
+
+    def _check_refit(self, values: Mapping[str, Any]) -> None:
+        super()._check_refit(values)
+        if self.switching or values.get("switching"):
+            raise NotSupported(
+                "With rare switching, which rewards the model holds depends on the parameters at the time. Let a new "
+                "policy learn the log: policy.clone(…)."
+            )
 
     # -- description and serialization -----------------------------------------------------------------------------
 

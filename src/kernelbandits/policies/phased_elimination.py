@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from functools import partial
+from collections.abc import Hashable, Iterable, Mapping
 from math import ceil, sqrt
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
-from kernelbandits._parameters import Parameter, parameter
+from kernelbandits._parameters import THEORY, Parameter, parameter
 from kernelbandits._saved_state import saved_array, saved_count, saved_part
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel, KernelLike, PointKind
-from kernelbandits.policies.base import KERNEL, REWARD_RANGE
+from kernelbandits.policies.base import EXPLORATION_FACTOR, HORIZON, KERNEL, NOISE_SCALE, NORM_BOUND, REWARD_RANGE
 from kernelbandits.policies.comparators.fixed_set import ACTIONS, FixedActionsPolicy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.policies.posterior_policy import POSTERIOR
@@ -25,9 +24,12 @@ from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.selectors import Selectors
 from kernelbandits.theory.exploration import FixedDesign, RoundState
 from kernelbandits.types import Decision, Indices, Parameters, Points, Prediction, Selection
-from kernelbandits.validation import check_int, check_nonnegative, check_positive, check_probability
+from kernelbandits.validation import check_probability
 
 __all__ = ["PhasedElimination"]
+
+PRACTICAL: Final = 0.25
+"""Default exploration per length of the reward range: the best of a grid on problems apart (docs/defaults.md)."""
 
 FIRST_LENGTH: Final = 8
 """Rounds of the first phase if the horizon is unknown; fewer rounds eliminate nothing."""
@@ -46,9 +48,9 @@ class PhasedElimination(FixedActionsPolicy):
 
     Widths do not depend on rewards, so the choices of a phase are determined before its first reward is known. The
     narrow interval of a fixed design therefore holds, and the regret is of the order sqrt(T · information gain), as for
-    SupKernelUCB, but for one fixed set. It also explores for a long time; KernelUCB usually has lower regret in
-    practice. Known horizon: N_i = ceil(sqrt(T · N_{i−1})), N_0 = 1, about log log T phases. Unknown: 8, 16, 32, …
-    rounds. Apart from the eliminated actions, nothing is carried over from earlier phases.
+    SupKernelUCB, but for one fixed set. KernelUCB usually has lower regret in practice. Known horizon: N_i =
+    ceil(sqrt(T · N_{i−1})), N_0 = 1, about log log T phases. Unknown: 8, 16, 32, … rounds. Apart from the eliminated
+    actions, nothing is carried over from earlier phases.
 
     A round costs O(N) plus the incremental update of one pull among N actions, which grows with the number of distinct
     actions selected in the phase; O(N m²) for m distinct actions if the kernel is not one of the library's built-in
@@ -66,19 +68,20 @@ class PhasedElimination(FixedActionsPolicy):
     actions
         The fixed set of actions; every round must pass the same set.
     regularization
-        γ > 0. The valid exploration contains sqrt(γ) B, so a γ of about (R/B)² eliminates far sooner than 1.
+        γ > 0. The exploration of "theory" contains sqrt(γ) B, so a γ of about (R/B)² eliminates far sooner than 1.
     horizon
         T, which sets the lengths of the phases; None: unknown, the lengths double.
     failure_probability
-        With probability 1 − failure_probability, all intervals of all phases hold and the best action is never
-        eliminated; phase i uses a share of 1/(i (i + 1)) of it.
+        With "theory": with probability 1 − failure_probability, all intervals of all phases hold and the best action
+        is never eliminated; phase i uses a share of 1/(i (i + 1)) of it.
     norm_bound
-        B ≥ ‖f‖ in the RKHS of the kernel; required unless `exploration` is given.
+        B ≥ ‖f‖ in the RKHS of the kernel; required by "theory".
     noise_scale
-        R of the sub-Gaussian noise; None: half the length of the reward range.
+        R of the sub-Gaussian noise, for "theory"; None: half the length of the reward range.
     exploration
-        Factor of the widths, set manually; no guarantee. None: R sqrt(2 ln(2 · active actions / share)) + sqrt(γ) B.
-        Values of 0.2 to 1 eliminate much sooner, and occasionally eliminate the best action.
+        Factor of the widths: a number; None: 0.25 times the length of the reward range (of 1, if there is none).
+        Neither has a guarantee: the best action is eliminated occasionally. "theory": R sqrt(2 ln(2 · active actions /
+        share)) + sqrt(γ) B, which eliminates much later.
     posterior
         As in KernelUCB.
     reward_range
@@ -90,7 +93,7 @@ class PhasedElimination(FixedActionsPolicy):
     >>> from kernelbandits.kernels import Gaussian
     >>> actions = np.linspace(0, 1, 11)[:, None]
     >>> policy = PhasedElimination(Gaussian(length_scale=0.3), actions, regularization=0.01, horizon=400,
-    ...                            norm_bound=2.0, noise_scale=0.1)
+    ...                            norm_bound=2.0, noise_scale=0.1, exploration="theory")
     >>> for _ in range(400):
     ...     decision = policy.choose(actions)
     ...     policy.learn(decision, reward=1.0 - abs(actions[decision.action, 0] - 0.7))
@@ -103,11 +106,13 @@ class PhasedElimination(FixedActionsPolicy):
     kernel: Parameter[KernelLike, Kernel] = parameter(KERNEL, kw_only=False)
     actions: Points = parameter(ACTIONS, kw_only=False, attribute="_fixed_actions")
     regularization: float = parameter(checked_regularization, default=1.0)
-    horizon: int | None = parameter(partial(check_int, name="The horizon"), default=None)
+    horizon: int | None = parameter(HORIZON, default=None)
     failure_probability: float = parameter(check_probability, default=0.05)
-    norm_bound: float | None = parameter(partial(check_nonnegative, name="The bound on the norm"), default=None)
-    noise_scale: float | None = parameter(partial(check_nonnegative, name="The noise scale"), default=None)
-    exploration: float | None = parameter(partial(check_positive, name="The exploration"), default=None)
+    norm_bound: float | None = parameter(NORM_BOUND, default=None)
+    noise_scale: float | None = parameter(NOISE_SCALE, default=None)
+    exploration: Parameter[float | Literal["theory"] | None, float | Literal["theory"]] = parameter(
+        EXPLORATION_FACTOR, default=None, theory=THEORY
+    )
     posterior: Parameter[str | PosteriorFactory, Posterior] = parameter(
         POSTERIOR, default="auto", attribute="_form", is_public=False
     )
@@ -117,6 +122,10 @@ class PhasedElimination(FixedActionsPolicy):
         super()._setup()
         self._check_scale()
         self._begin_phase()
+        if self.posterior.capabilities.predicts_log_odds:
+            raise InvalidParameter(
+                "A phase is judged by rewards, and this posterior predicts their log-odds. Take KernelUCB for it."
+            )
         if self.posterior.capabilities.forgets:
             raise InvalidParameter(
                 "A phase is judged by all of its plays, so its posterior may not forget. For rewards that change with "
@@ -126,26 +135,36 @@ class PhasedElimination(FixedActionsPolicy):
         self._phase = 1
         self._is_active = np.ones(self.n_actions, dtype=bool)
         self._phase_scale = self._scale_of_phase()
-        self._catalog = Catalog(self.actions)
+        actions, kind = self.actions, self._own_kind
+        # Canonical items of a similarity table are not a sequence.
+        items = actions if isinstance(actions, Iterable) else [kind.one(actions, row) for row in range(self.n_actions)]
+        self._catalog = Catalog(items)
         self._selectors = Selectors()
-        self._awaited: Pending | None = None  # derived from the pending decisions; None: to be recomputed
+        self._pending_effect: Pending | None = None  # derived from the pending decisions; None: to be recomputed
 
     def _fixed_kind(self) -> PointKind:
         return self.kernel.kind
 
     def _begin_phase(self) -> None:
-        form, self._awaited = vars(self)["_form"], None
+        form, self._pending_effect = vars(self)["_form"], None
         posterior = self._own_posterior(make_posterior(form, self.kernel, self.regularization))
         self.posterior = posterior  # type: ignore[assignment]  # the argument of this name makes it
         """Posterior given the rewards of this phase."""
 
     def _check_scale(self) -> None:
-        if self.exploration is None and self.norm_bound is None:
+        if self.exploration is None:
+            if self.norm_bound is not None or self.noise_scale is not None:
+                raise InvalidParameter(
+                    f"norm_bound={self.norm_bound!r} and noise_scale={self.noise_scale!r} belong to the exploration of "
+                    "the theorem, and the default is a practical one. Give exploration='theory' too, or leave them out."
+                )
+            self._resolve(exploration=PRACTICAL * (1.0 if self.reward_range is None else self._rewards.span))
+        if self.exploration == THEORY and self.norm_bound is None:
             raise InvalidParameter(
                 "A valid width needs a bound on the norm of the reward function: norm_bound=… (or exploration=… by "
                 "hand)."
             )
-        if self.exploration is None and self.noise_scale is None and self.reward_range is None:
+        if self.exploration == THEORY and self.noise_scale is None and self.reward_range is None:
             raise InvalidParameter(
                 "A valid width needs the scale of the noise: noise_scale=…, or a reward_range, of which it is half."
             )
@@ -180,7 +199,7 @@ class PhasedElimination(FixedActionsPolicy):
         return np.flatnonzero(self._is_active)
 
     def _scale_of_phase(self) -> float:
-        if self.exploration is not None:
+        if isinstance(self.exploration, float):
             return self.exploration
         assert self.norm_bound is not None
         noise_scale = self.noise_scale
@@ -210,8 +229,8 @@ class PhasedElimination(FixedActionsPolicy):
         """Return the number of pending decisions of this phase per row."""
         return self._pending_rows(self.phase)
 
-    def _is_complete(self, n_learnt: int, n_pending: int) -> bool:
-        return n_learnt >= self.phase_length and not n_pending
+    def _is_complete(self, n_learned: int, n_pending: int) -> bool:
+        return n_learned >= self.phase_length and not n_pending
 
     def _end_phase(self) -> None:
         """Eliminate the actions that cannot be best, and start the next phase without data."""
@@ -259,18 +278,18 @@ class PhasedElimination(FixedActionsPolicy):
         """Return the mean from observed data and the width from observed and pending data."""
         prediction = self._predict(rows)
         counts = self._pending_plays()
-        awaited = np.flatnonzero(counts)
-        if not awaited.size:
+        pending = np.flatnonzero(counts)
+        if not pending.size:
             return prediction
-        if self._awaited is None:
-            points = self._own_kind.take(self.actions, awaited)
-            self._awaited = Pending(self.posterior, points, counts[awaited].astype(np.float64))
-        return self._awaited.narrowed(self._own_kind.take(self.actions, rows), prediction)
+        if self._pending_effect is None:
+            points = self._own_kind.take(self.actions, pending)
+            self._pending_effect = Pending(self.posterior, points, counts[pending].astype(np.float64))
+        return self._pending_effect.narrowed(self._own_kind.take(self.actions, rows), prediction)
 
     def _pending_changed(self, decision: Decision, change: int) -> None:
         self._note_model()
         super()._pending_changed(decision, change)
-        self._awaited = None
+        self._pending_effect = None
         if self._is_complete(self.posterior.n_observations, int(self._pending_plays().sum())):
             self._end_phase()
 
@@ -289,7 +308,7 @@ class PhasedElimination(FixedActionsPolicy):
         if stage is not None and stage > self.phase:
             raise DecisionError(
                 f"This decision is a play of phase {stage}, and this is phase {self.phase}. Stored decisions have to "
-                "be learnt in the order in which they were."
+                "be learned in the order in which they were."
             )
         if stage != self.phase:  # exploited, or of an earlier phase
             return
@@ -301,7 +320,7 @@ class PhasedElimination(FixedActionsPolicy):
 
     def _observe(self, decision: Decision, reward: float) -> None:
         self.posterior._observe_one(self._point(decision), reward)
-        self._awaited = None  # widths of pending points depend on the observed data
+        self._pending_effect = None  # widths of pending points depend on the observed data
 
     def _note_model(self) -> None:
         self._note_references()
@@ -314,14 +333,14 @@ class PhasedElimination(FixedActionsPolicy):
     def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         if self._is_of_this_phase(decision):
             self.posterior.remove(self._point(decision), [reward])
-            self._awaited = None
+            self._pending_effect = None
 
     def _is_of_this_phase(self, decision: Decision) -> bool:
         """Whether this phase has learned from the decision; raises NotSupported if an earlier phase has."""
         if decision.stage is not None and decision.stage < self.phase:
             raise NotSupported(
                 f"Phase {decision.stage} has ended: what it dropped by this reward stays dropped, so that it can be "
-                "neither amended nor unlearnt."
+                "neither amended nor unlearned."
             )
         return decision.stage == self.phase
 

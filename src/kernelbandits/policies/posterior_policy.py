@@ -13,20 +13,24 @@ from numpy.typing import ArrayLike
 from kernelbandits._parameters import Parameter, ValueType, described, parameter
 from kernelbandits._saved_state import saved_part
 from kernelbandits._transactions import handles_transaction
-from kernelbandits.errors import CannotSave, ForeignFile, GuaranteeVoid, InvalidParameter, warn_user
+from kernelbandits.errors import CannotSave, ForeignFile, GuaranteeVoid, InvalidParameter, NotSupported, warn_user
 from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows
 from kernelbandits.policies.base import KERNEL, REWARD_RANGE, SEED, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import (
+    DevicePosterior,
     Pending,
     Placed,
     Posterior,
     PosteriorFactory,
+    PrimalPosterior,
     describe_posterior,
     posterior_factory,
     posterior_from,
 )
 from kernelbandits.posterior.base import checked_regularization
+from kernelbandits.posterior.device import checked_device
+from kernelbandits.posterior.dictionaries import checked_accuracy, checked_budget
 from kernelbandits.posterior.factory import NamedPosterior, make_posterior
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions
@@ -34,7 +38,16 @@ from kernelbandits.selection.selector import Selector
 from kernelbandits.theory.exploration import Constant, Exploration, RoundState, as_exploration, exploration_from
 from kernelbandits.types import Decision, ItemId, Parameters, Point, Points, Prediction, Seed, Vector
 
-__all__ = ["EXPLORATION", "POSTERIOR", "KernelPolicy", "PendingPoints", "PosteriorPolicy", "ScoredPrediction"]
+__all__ = [
+    "ACCURACY",
+    "BUDGET",
+    "EXPLORATION",
+    "POSTERIOR",
+    "KernelPolicy",
+    "PendingPoints",
+    "PosteriorPolicy",
+    "ScoredPrediction",
+]
 
 
 def _packed_exploration(exploration: Exploration) -> Parameters:
@@ -61,9 +74,18 @@ def _packed_posterior(factory: PosteriorFactory) -> str | Parameters:
 POSTERIOR: Final = ValueType(posterior_factory, describe_posterior, _packed_posterior, posterior_from)
 """The `posterior` of a policy: a name or a function. The attribute of this name is the posterior it made."""
 
+BUDGET: Final = ValueType(checked_budget)
+"""The `budget` of a policy: number of distinct points up to which its posterior is exact; None: no limit."""
+
+ACCURACY: Final = ValueType(checked_accuracy)
+"""The `accuracy` of a policy: largest unexplained part of the observations, as a fraction of the regularization."""
+
+DEVICE: Final = ValueType(checked_device)
+"""The `device` of a policy: "cpu", or the name of a GPU. It does not change the choices, so it is not described."""
+
 NOT_PROVED: Final = (
-    "No interval is proved for a posterior that forgets, so this exploration schedule claims more than it keeps. Tune "
-    "a number instead: exploration=0.5 is a start."
+    "No interval is proved for a posterior that forgets or predicts log-odds, so this exploration schedule claims more "
+    "than it keeps. Tune a number instead: exploration=0.5 is a start."
 )
 
 
@@ -123,6 +145,7 @@ class PosteriorPolicy(Policy):
     """
 
     learns_from_any_action = True
+    keeps_data_only = True
 
     reward_range: tuple[float, float] | None = parameter(REWARD_RANGE, default=None)
     seed: Seed = parameter(SEED, default=None, is_described=False)
@@ -148,7 +171,7 @@ class PosteriorPolicy(Policy):
         """Posterior given the data learned so far: `policy.posterior.predict(contexts)` returns mean and width."""
         self._exploration = self._first_exploration()
         self._pending_points: PendingPoints | None = None  # derived from the pending decisions; None: to be computed
-        self._awaited: Pending | None = None  # their effect on widths; None: to be computed
+        self._pending_effect: Pending | None = None  # their effect on widths; None: to be computed
         self._has_warned = False
 
     def _first_exploration(self) -> Exploration:
@@ -212,6 +235,7 @@ class PosteriorPolicy(Policy):
             n_actions=n_actions,
             log_det_gain=gain + (waiting.log_det_gain if waiting else 0.0),
             regularization=self.posterior.regularization,
+            residual=self.posterior.residual,
         )
         exploration = self._exploration(situation)
         if not 0.0 <= exploration < inf:  # also catches NaN
@@ -221,20 +245,22 @@ class PosteriorPolicy(Policy):
             )
         if self._exploration.is_tuned:
             return exploration
-        broken = NOT_PROVED if self.posterior.capabilities.forgets else self._exploration.violated_assumption(situation)
+        offered = self.posterior.capabilities
+        is_unproved = offered.forgets or offered.predicts_log_odds
+        broken = NOT_PROVED if is_unproved else self._exploration.violated_assumption(situation)
         if broken and not self._has_warned:
             warn_user(broken, GuaranteeVoid)
             self._has_warned = True
         # A confidence statement about the mean holds for the narrower width only with this factor.
-        return exploration * (waiting.inflation if waiting else 1.0)
+        return exploration * (waiting.inflation if waiting else 1.0) * self.posterior.inflation
 
     def _waiting(self) -> Pending | None:
         if not self._ledger.pending:
             return None
-        if self._awaited is None:
+        if self._pending_effect is None:
             points, counts = self._pending_tally().distinct()
-            self._awaited = Pending(self.posterior, points, counts)
-        return self._awaited
+            self._pending_effect = Pending(self.posterior, points, counts)
+        return self._pending_effect
 
     def _pending_tally(self) -> PendingPoints:
         """Return the distinct points of the pending decisions."""
@@ -246,7 +272,7 @@ class PosteriorPolicy(Policy):
         return self._pending_points
 
     def _pending_changed(self, decision: Decision, change: int) -> None:
-        self._awaited = None
+        self._pending_effect = None
         if self._pending_points is not None:
             self._journal.note(setattr, self, "_pending_points", None)  # recomputed if the call is interrupted
             self._pending_points.add(self._point(decision), change)
@@ -279,23 +305,61 @@ class PosteriorPolicy(Policy):
             self.posterior._observe_one(decision.context[None], reward)  # equals `_point`, without its overhead
         else:
             self.posterior._observe_one(self._point(decision), reward)
-        self._awaited = None  # widths of pending points depend on the observed data
+        self._pending_effect = None  # widths of pending points depend on the observed data
 
     def _update_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
         points = self.posterior.kernel.kind.stack(*(self._point(decision) for decision in decisions))
         self.posterior.observe(points, rewards)
-        self._awaited = None
+        self._pending_effect = None
 
     def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self.posterior.amend(self._point(decision), was=[was], now=[now], numbers=[number])
+        self._pending_effect = None  # of binary rewards, widths depend on the rewards, too
 
     def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
         self.posterior.remove(self._point(decision), [reward], numbers=[number])
-        self._awaited = None
+        self._pending_effect = None
 
     def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         self.posterior.observe(points, rewards, times=times)
-        self._awaited = None
+        self._pending_effect = None
+
+    def _check_refit(self, values: Mapping[str, Any]) -> None:
+        super()._check_refit({name: value for name, value in values.items() if name != "reward_range"})
+        if type(self.posterior)._note_change is Posterior._note_change:
+            raise NotSupported(
+                "What a posterior of your own stores may depend on its parameters. Let a new policy learn the log: "
+                "policy.clone(…)."
+            )
+        if "reward_range" in values and not _contains(values["reward_range"], self.reward_range):
+            raise NotSupported(
+                f"Rewards of the range {self.reward_range} were learned, so a new range must contain it, got "
+                f"{values['reward_range']}."
+            )
+
+    def _continue_from(self, before: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        old, new = before["posterior"], self.posterior
+        if old.kernel.kind != new.kernel.kind:
+            raise NotSupported(
+                f"{type(old.kernel.kind).__name__} were learned, and the new parameters are for "
+                f"{type(new.kernel.kind).__name__}. Let a new policy learn the log: policy.clone(…)."
+            )
+        forms = [describe_posterior(values["_form"]) for values in (before, vars(self)) if "_form" in values]
+        if (old.capabilities.forgets or new.capabilities.forgets) and forms[0] != forms[-1]:
+            raise NotSupported(
+                "How rewards are forgotten cannot change after something was learned. Let a new policy learn the log: "
+                "policy.clone(posterior=…)."
+            )
+        has_same_features = old.kernel.describe() == new.kernel.describe()
+        has_plain_sums = type(new) is PrimalPosterior or old.regularization == new.regularization
+        if old.n_merged and not (has_same_features and has_plain_sums):
+            raise NotSupported(
+                f"{old.n_merged} observations were merged into sums, which hold for these parameters only. Let a new "
+                "policy learn the log: policy.clone(…)."
+            )
+        super()._continue_from(before, state)
+        if new.size:  # compares points and factorizes while the call can still be rejected
+            new.predict(new.kernel.kind.take(new.support()[0], np.zeros(1, dtype=np.intp)))
 
     def _probe(self) -> Points | None:
         return self.posterior.support()[0] if self.posterior.size else None
@@ -307,6 +371,11 @@ class PosteriorPolicy(Policy):
         self.posterior.restore(saved_part(state, "posterior"))
 
 
+def _contains(outer: tuple[float, float] | None, inner: tuple[float, float] | None) -> bool:
+    """Whether one range of rewards contains another; None is unbounded."""
+    return outer is None or (inner is not None and outer[0] <= inner[0] and inner[1] <= outer[1])
+
+
 class KernelPolicy(PosteriorPolicy):
     """Base class of policies with a kernel and a posterior of the user's choice."""
 
@@ -316,5 +385,26 @@ class KernelPolicy(PosteriorPolicy):
         POSTERIOR, default="auto", attribute="_form", is_public=False
     )
 
+    budget: int | None = parameter(BUDGET, default=None)
+    accuracy: float | None = parameter(ACCURACY, default=None)
+    device: str = parameter(DEVICE, default="cpu", is_described=False)
+
     def _new_posterior(self) -> Posterior:
-        return make_posterior(vars(self)["_form"], self.kernel, self.regularization)
+        form = vars(self)["_form"]
+        is_approximate = self.budget is not None or self.accuracy is not None
+        if (is_approximate or self.device != "cpu") and form != posterior_factory("auto"):
+            raise InvalidParameter(
+                f"A budget, an accuracy or a device is for posterior='auto', got {describe_posterior(form)!r}. Leave "
+                "the posterior out."
+            )
+        if self.device != "cpu":
+            if is_approximate:
+                raise NotSupported(
+                    f"A model on device={self.device!r} is exact, so it takes no budget and no accuracy. Leave the "
+                    "device out: an approximate model is computed on the processor."
+                )
+            return DevicePosterior(self.kernel, regularization=self.regularization, device=self.device)
+        if is_approximate:
+            given = {"budget": self.budget, "accuracy": self.accuracy}
+            form = posterior_factory("auto", **{name: value for name, value in given.items() if value is not None})
+        return make_posterior(form, self.kernel, self.regularization)

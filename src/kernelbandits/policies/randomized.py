@@ -15,7 +15,7 @@ from kernelbandits.policies.base import REWARD_RANGE, SEED, Policy
 from kernelbandits.policies.slates import Ranking
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions, ActionSet, plain_points
-from kernelbandits.types import EMPTY, Decision, Parameters, Points, Prediction, Seed, Selection, Vector
+from kernelbandits.types import EMPTY, Decision, Matrix, Parameters, Points, Prediction, Seed, Selection, Vector
 
 __all__ = ["ActionDistribution", "DistributionRanking", "RandomizedPolicy", "UniformRandom", "drawn"]
 
@@ -122,6 +122,7 @@ class UniformRandom(Policy):
     """
 
     learns_from_any_action = True
+    keeps_data_only = True  # nothing
 
     reward_range: tuple[float, float] | None = parameter(REWARD_RANGE, default=None)
     seed: Seed = parameter(SEED, default=None, is_described=False)
@@ -175,3 +176,8 @@ class _UniformRanking(Ranking):
 
     def probabilities(self) -> Vector:
         return np.full(len(self.left), 1.0 / len(self.left))
+
+    def place_probabilities(self, k: int) -> Matrix:
+        found = np.zeros((k, int(self.left[-1]) + 1))
+        found[:, self.left] = 1.0 / len(self.left)
+        return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,24 @@ from numpy.typing import NDArray
 from kernelbandits.errors import InvalidContexts, InvalidReward
 from kernelbandits.kernels.rows import FLOAT64
 from kernelbandits.selection import Catalog, CatalogView
-from kernelbandits.types import Matrix, Points, Vector
-from kernelbandits.validation import as_iterable, as_list
+from kernelbandits.selection.actions import checked_ids, eligible_rows, one_id_per_action
+from kernelbandits.types import ItemId, Matrix, Points, Vector
+from kernelbandits.validation import as_iterable, as_list, check_list
 
 __all__ = [
     "KnownRounds",
+    "Observations",
     "listed_rounds",
+    "per_round",
 ]
+
+
+@runtime_checkable
+class Observations(Protocol):
+    """Observed actions of another policy with their rewards; a `Log` is one."""
+
+    def observations(self) -> Iterator[tuple[Points, ItemId, float]]:
+        """Yield every observed action, as a set of one action, with its id and its reward."""
 
 
 NUMBERS_AT_ONCE: Final = 130_000
@@ -36,6 +47,18 @@ def listed_rounds(rounds: Sequence[Points]) -> list[Points]:
     )
 
 
+def per_round(values: Sequence[Any] | None, n_rounds: int, name: str) -> list[Any]:
+    """Return one entry per round; raise InvalidContexts for any other number. None stands for none in every round."""
+    if values is None:
+        return [None] * n_rounds
+    listed = check_list(values, f"`{name}` of many rounds")
+    if len(listed) != n_rounds:
+        raise InvalidContexts(
+            f"Every round has its entry of `{name}` or None: there are {n_rounds} rounds and {len(listed)} entries."
+        )
+    return listed
+
+
 class KnownRounds:
     """Points of every round, and the reward of each of its actions.
 
@@ -49,7 +72,9 @@ class KnownRounds:
         rounds: Sequence[Points],
         rewards: Sequence[Any] | Matrix,
         *,
-        points_of: Callable[[Points], Points],
+        ids: Sequence[Sequence[ItemId] | None] | None = None,
+        eligible: Sequence[NDArray[np.bool_] | None] | None = None,
+        points_of: Callable[[Points, Sequence[ItemId] | None], Points],
         count: Callable[[Points], int],
         checked_rewards: Callable[[Any, int], Vector],
         table_of: Callable[[NDArray[Any]], Matrix],
@@ -64,13 +89,19 @@ class KnownRounds:
         self._points_of = points_of
         self._whole: NDArray[np.float64] | None = None  # rounds × actions × columns, if passed as one array
         self._room: Vector = np.zeros(0)
-        first = points_of(rounds[0]) if n_rounds else None
+        self.ids: list[list[ItemId] | None] | None = None
+        """Ids of the actions of every round, if any were passed."""
+        if ids is not None:
+            self.ids = [checked_ids(names) for names in per_round(ids, n_rounds, "ids")]
+        first = points_of(rounds[0], self._ids_of(0)) if n_rounds else None
         if isinstance(rounds, np.ndarray) and rounds.ndim == 3 and type(first) is np.ndarray:
             rounds = self._whole = np.ascontiguousarray(
                 rounds, dtype=np.float64 if rounds.dtype.kind in "buif" else None
             )
         self._is_even = first is not None and _are_alike(rounds, first)
-        self._points: Any = rounds if self._is_even else [points_of(contexts) for contexts in rounds]
+        self._points: Any = rounds
+        if not self._is_even:
+            self._points = [points_of(contexts, self._ids_of(t)) for t, contexts in enumerate(rounds)]
         sizes = {count(points) for points in (self._points[:1] if self._is_even else self._points)}
         self.rewards: Sequence[Vector] | Matrix
         if self._is_even and not isinstance(rewards, np.ndarray) and _are_even(rewards):
@@ -81,10 +112,30 @@ class KnownRounds:
             self.rewards = [
                 checked_rewards(row, count(points)) for row, points in zip(rewards, self._points, strict=True)
             ]
+        self.eligible: list[NDArray[np.bool_] | None] | None = None
+        """Which actions of every round may be selected, if any were passed."""
+        self._check_restrictions(eligible)
+
+    def _check_restrictions(self, eligible: Sequence[NDArray[np.bool_] | None] | None) -> None:
+        for t, names in enumerate(self.ids or ()):
+            one_id_per_action(names, len(self.rewards[t]))
+        if eligible is not None:
+            self.eligible = per_round(eligible, len(self), "eligible")
+            for t, mask in enumerate(self.eligible):
+                if mask is not None:
+                    eligible_rows(mask, len(self.rewards[t]))
 
     def round(self, t: int) -> Points:
-        """Return the validated points of one round."""
-        return self._points_of(self._points[t]) if self._is_even else self._points[t]
+        """Return the validated points of one round, also of actions that are not eligible."""
+        return self._points_of(self._points[t], self._ids_of(t)) if self._is_even else self._points[t]
+
+    def n_actions(self, t: int) -> int:
+        """Return the number of eligible actions of one round."""
+        mask = None if self.eligible is None else self.eligible[t]
+        return len(self.rewards[t]) if mask is None else int(np.count_nonzero(mask))
+
+    def _ids_of(self, t: int) -> list[ItemId] | None:
+        return None if self.ids is None else self.ids[t]
 
     def _at_once(self, points: NDArray[np.float64]) -> int:
         """Return the number of rounds of this shape per block."""
@@ -106,8 +157,11 @@ class KnownRounds:
         """Yield blocks of the rounds from `start` to `end`: the first round, contexts, and rewards.
 
         Contexts are an array rounds × actions × columns, overwritten by those of the next block. The consumer checks
-        whether they are finite. Iteration ends at the first round whose contexts are not rows of numbers.
+        whether they are finite. Iteration ends at the first round whose contexts are not rows of numbers. Rounds with
+        restrictions form no blocks.
         """
+        if self.eligible is not None:
+            return
         if self._whole is not None:
             yield start, self._whole[start:end], np.asarray(self.rewards[start:end])
             return

@@ -135,7 +135,7 @@ class KernelSquareCB(KernelPolicy, RandomizedPolicy):
 
     Parameters
     ----------
-    kernel, regularization, posterior, reward_range
+    kernel, regularization, posterior, budget, accuracy, device, reward_range
         As in KernelUCB.
     gap_weight
         λ: a number (a large value is greedy; unit: one over the reward), or a schedule
@@ -163,6 +163,8 @@ class KernelSquareCB(KernelPolicy, RandomizedPolicy):
     def _distribution(self, actions: Actions) -> ActionDistribution:
         prediction = self._predict(actions.points, self._waiting())
         weight = self.gap_weight(round_index=self._ledger.round_index, n_actions=actions.n_actions)
+        if (horizon := getattr(self.gap_weight, "horizon", None)) is not None:
+            self._warn_beyond(horizon)
         if not 0.0 <= weight < inf:  # also catches NaN
             raise InvalidParameter(
                 f"A weight of gaps must be a finite number, zero or above, got {weight!r} from "

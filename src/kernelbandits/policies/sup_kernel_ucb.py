@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import partial
 from math import sqrt
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from kernelbandits._parameters import Parameter, one_of, parameter
+from kernelbandits._parameters import THEORY, Parameter, one_of, parameter
 from kernelbandits._saved_state import saved_count, saved_value
-from kernelbandits.errors import DecisionError, GuaranteeVoid, InvalidContexts, InvalidParameter, warn_user
+from kernelbandits.errors import DecisionError, InvalidParameter, KernelBanditWarning, warn_user
 from kernelbandits.kernels import Kernel, KernelLike, Linear, PointKind
-from kernelbandits.policies.base import KERNEL, REWARD_RANGE, Policy
+from kernelbandits.kernels.stationary import Stationary
+from kernelbandits.policies.base import (
+    EXPLORATION_FACTOR,
+    HORIZON,
+    KERNEL,
+    N_ACTIONS,
+    NOISE_SCALE,
+    NORM_BOUND,
+    REWARD_RANGE,
+    Policy,
+)
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import PosteriorFactory, posterior_factory
 from kernelbandits.posterior.base import checked_regularization
@@ -23,12 +32,18 @@ from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.theory import sup_kernel_ucb_anytime_scale, sup_kernel_ucb_scale
 from kernelbandits.types import Decision, Indices, ItemId, Parameters, Points, Prediction, Selection, StageStep
-from kernelbandits.validation import check_int, check_nonnegative, check_positive, check_probability
+from kernelbandits.validation import check_probability
 
 __all__ = ["BaseKernelUCB", "LevelPolicy", "SupKernelUCB", "SupLinUCB"]
 
+SMALLEST_WIDTH: Final = 1e-300
+"""Lower bound of a width in a quotient: contexts of length 0 have none."""
+
 MOST_STAGES: Final = 64
 """Upper bound on the number of levels: S = 64 would require a horizon of 2¹²⁸."""
+
+PRACTICAL: Final = 0.2
+"""Default exploration per length of the reward range: the best of a grid on problems apart (docs/defaults.md)."""
 
 MOST_EPOCHS: Final = 64
 """Upper bound on the number of epochs: epoch m begins in round 2^m."""
@@ -46,6 +61,13 @@ class BaseKernelUCB:
 
     def __init__(self, kernel: Kernel, *, regularization: float, posterior: str | PosteriorFactory = "auto") -> None:
         self.posterior = make_posterior(posterior_factory(posterior), kernel, regularization)
+        if self.posterior.capabilities.predicts_log_odds:
+            raise InvalidParameter(
+                "Levels are judged by rewards, and this posterior predicts their log-odds. Take KernelUCB for it."
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.posterior!r})"
 
     def estimate(self, contexts: Points) -> Prediction:
         """Return mean and width of the actions still active."""
@@ -81,11 +103,13 @@ class LevelPolicy(Policy):
     needs_reward_range = True
     learns_from_any_action = True  # by learning nothing: such a decision has no stage
 
-    horizon: int | None = parameter(partial(check_int, name="The horizon"), default=None)
-    n_actions: int | None = parameter(partial(check_int, name="The number of actions"), default=None)
+    horizon: int | None = parameter(HORIZON, default=None)
+    n_actions: int | None = parameter(N_ACTIONS, default=None)
     failure_probability: float = parameter(check_probability, default=0.05)
-    norm_bound: float | None = parameter(partial(check_nonnegative, name="The bound on the norm"), default=None)
-    exploration: float | None = parameter(partial(check_positive, name="The exploration"), default=None)
+    norm_bound: float | None = parameter(NORM_BOUND, default=None)
+    exploration: Parameter[float | Literal["theory"] | None, float | Literal["theory"]] = parameter(
+        EXPLORATION_FACTOR, default=None, theory=THEORY
+    )
     explore: Literal["widest", "lowest"] = parameter(
         one_of("widest", "lowest", message="explore must be 'widest' or 'lowest'"), default="widest"
     )
@@ -99,11 +123,13 @@ class LevelPolicy(Policy):
         self._mode: Literal["valid", "paper"] = given.get("_mode", "valid")
         self._unknown_horizon: Literal["anytime", "doubling"] = given.get("_unknown_horizon", "anytime")
         self._validate_consistent()
+        if self.exploration is None:
+            self._resolve(exploration=self._practical_exploration())
+        self._has_warned = False
         self._blank = self._joined_level()
         self._levels: list[BaseKernelUCB] = []
         self._epoch = 0
         self._most_actions = 1  # largest number in a learned round
-        self._has_warned = False
 
     @abstractmethod
     def _new_level(self) -> BaseKernelUCB:
@@ -117,9 +143,17 @@ class LevelPolicy(Policy):
     def _validate_consistent(self) -> None:
         if self.horizon is None and self._mode == "paper":
             raise InvalidParameter("The printed rule needs a known horizon: give horizon=…, or take mode='valid'.")
+        if self.exploration == THEORY:
+            self._validate_theory()
+
+    def _practical_exploration(self) -> float:
+        return PRACTICAL * self._span
+
+    def _validate_theory(self) -> None:
+        """Raise InvalidParameter if the exploration of the theorem lacks one of its constants."""
         if self.horizon is not None and self.n_actions is None:
             raise InvalidParameter("A known horizon needs the largest number of actions of a round too: n_actions=….")
-        if self.exploration is None and self._mode == "valid" and self.norm_bound is None:
+        if self._mode == "valid" and self.norm_bound is None:
             raise InvalidParameter(
                 "A valid width needs a bound on the norm of the reward function: norm_bound=… (or exploration=… by "
                 "hand, or mode='paper' for the printed rule, which can drop the best action: see docs/errata.md, E1)."
@@ -145,6 +179,7 @@ class LevelPolicy(Policy):
         steps, rules = self._walk(actions.points, actions.n_actions)
         last = steps[-1]
         if last.outcome == "exploit":
+            self._warn_if_nothing_is_learned(last)
             place = int(tied_for_best(last.prediction.mean + last.scaled_width)[0])
             score = float(last.prediction.mean[place] + last.scaled_width[place])
         else:
@@ -160,12 +195,7 @@ class LevelPolicy(Policy):
         )
 
     def _walk(self, points: Points, n_actions: int) -> tuple[tuple[StageStep, ...], _Rules]:
-        if self.n_actions is not None and n_actions > self.n_actions:
-            raise InvalidContexts(
-                f"The guarantee was asked for rounds of at most n_actions = {self.n_actions} actions, got {n_actions}."
-            )
         rules = self._rules(self._ledger.round_index, max(n_actions, self._most_actions))
-        self._warn_beyond_horizon()
         levels = self._levels if rules.epoch == self._epoch else []  # a new epoch begins with empty levels
         steps: list[StageStep] = []
         active = np.arange(n_actions)
@@ -179,6 +209,28 @@ class LevelPolicy(Policy):
             upper = prediction.mean + step.scaled_width
             active = active[upper >= upper.max() - 2.0 * self._coarse(stage)]
         return tuple(steps), rules
+
+    def _least_exploration(self, widest: float) -> float | None:
+        """Return the exploration up to which rounds whose widths are at most this are exploited without learning.
+
+        None if the horizon is unknown, so that the threshold falls, or if the exploration is that of the theorem.
+        """
+        if self.horizon is None or not isinstance(self.exploration, float):
+            return None
+        return self._unit / sqrt(self.horizon) / max(widest, SMALLEST_WIDTH)
+
+    def _warn_if_nothing_is_learned(self, step: StageStep) -> None:
+        if self._levels or self._has_warned or self.horizon == 1:
+            return
+        least = self._least_exploration(float(step.prediction.width.max()))
+        if least is not None:
+            self._has_warned = True
+            warn_user(
+                f"Nothing was learned, and this round is exploited: exploration · width is at most {self._unit:.4g} / "
+                "sqrt(horizon) for all actions. For contexts of this size, the exploration has to be above "
+                f"{least:.4g}.",
+                KernelBanditWarning,
+            )
 
     def _step(self, stage: int, active: Indices, prediction: Prediction, rules: _Rules) -> StageStep:
         widths = rules.scale * prediction.width
@@ -219,7 +271,7 @@ class LevelPolicy(Policy):
         if self.horizon is not None:
             scale = self._scale_for(self.horizon, n_actions, self.failure_probability)
             return _Rules(scale, self._unit / sqrt(self.horizon), 0)
-        if self.exploration is not None:
+        if isinstance(self.exploration, float):
             return _Rules(self.exploration, self._unit / sqrt(round_index), 0)
         assert self.norm_bound is not None
         scale = sup_kernel_ucb_anytime_scale(
@@ -233,8 +285,12 @@ class LevelPolicy(Policy):
         return _Rules(scale, self._unit / sqrt(round_index), 0)
 
     def _scale_for(self, horizon: int, n_actions: int, failure_probability: float) -> float:
-        if self.exploration is not None:
+        if isinstance(self.exploration, float):
             return self.exploration
+        return self._theory_scale(horizon, n_actions, failure_probability)
+
+    def _theory_scale(self, horizon: int, n_actions: int, failure_probability: float) -> float:
+        """Return the scale of the theorem for this horizon."""
         return sup_kernel_ucb_scale(
             horizon=horizon,
             n_actions=n_actions,
@@ -244,16 +300,6 @@ class LevelPolicy(Policy):
             noise_scale=self._noise_scale,
             mode=self._mode,
         )
-
-    def _warn_beyond_horizon(self) -> None:
-        round_index = self._ledger.round_index
-        if self.horizon is not None and round_index > self.horizon and not self._has_warned:
-            warn_user(
-                f"Round {round_index} lies beyond the horizon {self.horizon} that the guarantee was asked for. "
-                "Take horizon=None where the end is not known.",
-                GuaranteeVoid,
-            )
-            self._has_warned = True
 
     def explain(self, decision: Decision, *, most: int = 10) -> Explanation:
         """Explain which past actions determine the mean, under the current model of the level that decided."""
@@ -356,9 +402,7 @@ class _RidgeLevelPolicy(LevelPolicy):
     """Base class of SupKernelUCB and SupLinUCB, whose levels are ridge regressions."""
 
     regularization: float = parameter(checked_regularization, default=1.0)
-    noise_scale: Parameter[float | None, float] = parameter(
-        partial(check_nonnegative, name="The noise scale"), default=None
-    )
+    noise_scale: Parameter[float | None, float] = parameter(NOISE_SCALE, default=None)
     mode: Literal["valid", "paper"] = parameter(
         one_of("valid", "paper", message="The mode must be 'valid' or 'paper'"), default="valid"
     )
@@ -371,6 +415,28 @@ class _RidgeLevelPolicy(LevelPolicy):
         super()._setup()
         if not was_given:
             self._resolve(noise_scale=self._noise_scale)
+        least, given = self._least_exploration(1.0 / sqrt(self.regularization)), self.exploration
+        # A stationary kernel has k(x, x) = 1; other widths are known when there are contexts.
+        is_known = isinstance(self._blank.posterior.kernel, Stationary) and self.horizon != 1
+        if is_known and least is not None and isinstance(given, float) and given <= least:
+            raise InvalidParameter(
+                f"With exploration={given:.4g} nothing would be learned in {self.horizon} rounds: a round is exploited "
+                f"and not learned if exploration · width is at most {self._unit:.4g} / sqrt(horizon) for all actions, "
+                f"as it is before the first reward. It has to be above {least:.4g}; leave it out for the default."
+            )
+
+    def _practical_exploration(self) -> float:
+        # Twice what short horizons need, so that the default always learns.
+        least = 2.0 * sqrt(self.regularization / self.horizon) if self.horizon is not None else 0.0
+        return max(PRACTICAL, least) * self._span
+
+    def _validate_consistent(self) -> None:
+        super()._validate_consistent()
+        if self.exploration is None and (self.norm_bound is not None or self._mode == "paper"):
+            raise InvalidParameter(
+                f"norm_bound={self.norm_bound!r} and mode={self._mode!r} belong to the exploration of the theorem, and "
+                "the default is a practical one. Give exploration='theory' too, or leave them out."
+            )
 
 
 class SupKernelUCB(_RidgeLevelPolicy):
@@ -382,8 +448,9 @@ class SupKernelUCB(_RidgeLevelPolicy):
     - every w ≤ 2^(−s): retain the actions within 2^(1−s) of the highest mean + w, and go to level s + 1;
     - otherwise: select the widest action, and update level s with its reward.
 
-    It explores for a very long time: it has the regret proof, not the lowest regret in practice. A smaller
-    `exploration`, set manually, gives a compromise. `choose` costs one prediction per level visited.
+    With the exploration of the proof it explores for a very long time: nothing is gained in the first thousands of
+    rounds. So the default is a practical exploration, without the guarantee (docs/defaults.md); `exploration="theory"`
+    has it. `choose` costs one prediction per level visited.
 
     Parameters
     ----------
@@ -391,21 +458,23 @@ class SupKernelUCB(_RidgeLevelPolicy):
         As in KernelUCB.
     horizon, n_actions
         Number of rounds and largest number of actions per round; a round with more is rejected. horizon None: unknown,
-        see `unknown_horizon`; n_actions None (unknown horizon only): the largest number so far.
+        see `unknown_horizon`; n_actions None: the largest number so far; required by "theory" with a known horizon.
     failure_probability
-        With probability 1 − this, every interval of every round and level holds.
+        With "theory": with probability 1 − this, every interval of every round and level holds.
     norm_bound
-        B ≥ ‖f‖ in the RKHS of the kernel; required in valid mode unless `exploration` is given.
+        B ≥ ‖f‖ in the RKHS of the kernel; required by "theory" in valid mode.
     noise_scale
-        R of the sub-Gaussian noise; None: half the length of the reward range.
+        R of the sub-Gaussian noise, for "theory"; None: half the length of the reward range.
     reward_range
         Rewards outside this range are rejected. Thresholds are multiplied by its length, except in paper mode, whose
         thresholds are for length 1.
     mode
-        "valid": exploration R sqrt(2 ln(2NTS/δ)) + sqrt(γ) B, which the proof requires. "paper": the published sqrt(2
-        ln(2TN/δ)), which can eliminate the best action permanently (docs/errata.md, E1).
+        Of "theory". "valid": exploration R sqrt(2 ln(2NTS/δ)) + sqrt(γ) B, which the proof requires. "paper": the
+        published sqrt(2 ln(2TN/δ)), which can eliminate the best action permanently (docs/errata.md, E1).
     exploration
-        Factor of the widths, set manually; no guarantee. None: that of the mode.
+        Factor of the widths: a number; None: max(0.2, 2 sqrt(γ/T)) times the length of the reward range. Neither has
+        a guarantee. "theory": that of the mode. A number up to sqrt(γ/T) times this length would learn nothing, and is
+        rejected if k(x, x) = 1 is known.
     unknown_horizon
         "anytime": thresholds and exploration grow with the round, all data are retained. "doubling": new levels in
         epochs of 1, 2, 4, … rounds.
@@ -416,13 +485,13 @@ class SupKernelUCB(_RidgeLevelPolicy):
     --------
     >>> import numpy as np
     >>> from kernelbandits.kernels import Gaussian
-    >>> policy = SupKernelUCB(Gaussian(length_scale=0.5), horizon=1000, n_actions=3, norm_bound=1.0)
+    >>> policy = SupKernelUCB(Gaussian(length_scale=0.5), horizon=1000)
     >>> decision = policy.choose(np.array([[0.1], [0.5], [0.9]]))
     >>> decision.stage
-    1
+    3
     >>> policy.learn(decision, reward=0.4)
     >>> [step.outcome for step in policy.walk(np.array([[0.1], [0.5], [0.9]]))]
-    ['explore']
+    ['narrow', 'narrow', 'explore']
     """
 
     kernel: Parameter[KernelLike, Kernel] = parameter(KERNEL, kw_only=False)
@@ -434,8 +503,9 @@ class SupKernelUCB(_RidgeLevelPolicy):
 class SupLinUCB(_RidgeLevelPolicy):
     """SupKernelUCB with the linear kernel in primal form (Chu et al. 2011). A round costs O(N d²) per level for any t.
 
-    Chu et al. threshold α · width while their lemma proves (α + 1) · width for ‖θ‖ ≤ 1: the same gap as in erratum E1.
-    The valid exploration closes it (norm_bound=1.0).
+    Mode "paper" has the α = sqrt(½ ln(2TN/δ)) of Chu et al., half of the number that Valko et al. print for
+    SupKernelUCB; their regularization is 1. They threshold α · width while their lemma proves (α + 1) · width for
+    ‖θ‖ ≤ 1: the same gap as in erratum E1. The valid exploration closes it (norm_bound=1.0).
 
     Parameters
     ----------
@@ -445,10 +515,14 @@ class SupLinUCB(_RidgeLevelPolicy):
     Examples
     --------
     >>> import numpy as np
-    >>> policy = SupLinUCB(horizon=100, n_actions=2, norm_bound=1.0)
+    >>> policy = SupLinUCB(horizon=100)
     >>> policy.choose(np.array([[0.6, 0.0], [0.0, 1.0]])).action
     1
     """
 
     def _new_level(self) -> BaseKernelUCB:
         return BaseKernelUCB(Linear(), regularization=self.regularization, posterior="primal")
+
+    def _theory_scale(self, horizon: int, n_actions: int, failure_probability: float) -> float:
+        scale = super()._theory_scale(horizon, n_actions, failure_probability)
+        return scale / 2.0 if self._mode == "paper" else scale  # α = sqrt(½ ln(2TN/δ)) = ½ sqrt(2 ln(2TN/δ))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from functools import partial
 from math import erfc, inf, isnan, sqrt
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from kernelbandits.types import Matrix, Parameters, Points, Seed, Selection, Vec
 from kernelbandits.validation import as_generator, check_int
 
 __all__ = ["KernelThompson"]
+
+PRACTICAL: Final = 0.25
+"""Default standard deviation of a draw, in those of the posterior: the best of a grid on problems apart."""
 
 MOST_JOINT: Final = 512
 """Largest number of actions for which "auto" draws jointly.
@@ -53,26 +56,33 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
       selected action, and an estimate of the ideal probability p with standard error sqrt(p
       (1 − p) / propensity_draws). An action that is not the best in any draw cannot be selected in that round.
 
+    So most actions have probability 0 once something is learned, and the log cannot evaluate a policy that selects
+    them. For a log that will be reused, `Mixed(KernelThompson(…), epsilon=0.1)` gives every one of N actions at least
+    epsilon / N, and its propensities are exact too.
+
     A slate ranks by one such draw; each propensity is conditional on the items above. Pending decisions reduce the
     variance of the draws and do not change the mean. The noise of the rewards is assumed to be about normal; in
     practice, any bounded reward works.
 
     A round of N actions after m distinct contexts costs O(N m² + N² m + N³) jointly, plus N² per draw; by features
-    O(m² + m D) per draw and O(m + D) per draw and action: it grows with m, not with the cube of N.
+    O(m² + m D) per draw and O(m + D) per draw and action: it grows with m, not with the cube of N. A posterior in a
+    finite feature space, such as that of `RandomFourier`, draws D weights: O(D²) per draw and O(D) per draw and action.
 
     Parameters
     ----------
-    kernel, regularization, posterior, reward_range
+    kernel, regularization, posterior, budget, accuracy, device, reward_range
         As in KernelUCB; the regularization is the noise variance of the process.
     exploration
         η, the standard deviation of a draw in widths: a number, or a schedule of `kernelbandits.theory`. None:
-        sqrt(regularization), the posterior itself if the regularization is the noise variance; smaller values are
-        greedier. IGPUCB at half the failure probability is the scale of the regret proof, sqrt(γ) (B + R sqrt(2
-        (I_t + 1 + ln(2/δ)))), which explores far too long for practical use.
+        sqrt(regularization) / 4, the best of a grid (docs/defaults.md); sqrt(regularization) is the posterior itself if
+        the regularization is the noise variance. Smaller values are greedier. IGPUCB at half the failure probability is
+        the scale of the regret proof, sqrt(γ) (B + R sqrt(2 (I_t + 1 + ln(2/δ)))), which explores far too long for
+        practical use.
     draws
         "joint": from the covariance of the round's actions, with 1e-10 of its trace added to the diagonal. "features":
         function samples, from a prior draw over random Fourier features and its exact correction by the data; requires
-        a kernel with explicit features (`Linear`, …) or random ones (`Gaussian`, `Matern`). "auto": by features for
+        a kernel with explicit features (`Linear`, `RandomFourier`, …) or with a spectral density (`Gaussian`,
+        `Matern`, …). "auto": by features for
         more than 512 actions if the kernel supports it. Two actions are always treated jointly.
     n_features
         Number of random features of a prior draw, an even number; redrawn in each round.
@@ -115,6 +125,11 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
                 f"Draws by features need a kernel with features, or Gaussian or Matern, got {self.kernel!r:.80}. Take "
                 "draws='joint'."
             )
+        if self.draws == "features" and not (self.budget is None and self.accuracy is None):
+            raise NotSupported(
+                "Draws by features are corrected by all observations, and beyond a budget or with an accuracy only a "
+                "dictionary of them is used. Take draws='joint'."
+            )
         super()._setup()
         self._entropy = int(self._rng.integers(2**63))  # seed of the generators of the draws
 
@@ -126,7 +141,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
 
     def _first_exploration(self) -> Exploration:
         if self.exploration is None:
-            self._resolve(exploration=Constant(sqrt(self.regularization)))
+            self._resolve(exploration=Constant(PRACTICAL * sqrt(self.regularization)))
         return self.exploration
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -189,7 +204,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
             n_draws,
             prior=feature_map(self.kernel, points, self.n_features, rng),
             rng=rng,
-            spread=self._spread(n_actions) / sqrt(self.posterior.regularization),
+            spread=self._draw_scale(n_actions) / sqrt(self.posterior.regularization),
             pending=pending,
             times=times,
         )
@@ -207,16 +222,17 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
 
     def _draws_paths(self, points: Points, n_actions: int) -> bool:
         if self.draws == "auto":
-            return n_actions > MOST_JOINT and has_feature_map(self.kernel, points)
+            is_exact = self.budget is None and self.accuracy is None
+            return is_exact and n_actions > MOST_JOINT and has_feature_map(self.kernel, points)
         return self.draws == "features"
 
     def _covariance(self, points: Points, n_actions: int) -> Matrix:
         """Return η² Σ̂, including pending decisions."""
         waiting = self._waiting()
         covariance = self.posterior.covariance(points) if waiting is None else waiting.covariance(points, points)
-        return self._spread(n_actions) ** 2 * covariance
+        return self._draw_scale(n_actions) ** 2 * covariance
 
-    def _spread(self, n_actions: int) -> float:
+    def _draw_scale(self, n_actions: int) -> float:
         """Return the standard deviation of a draw, in widths."""
         return self._exploration_now(n_actions, self._waiting(), self.round_index)
 
@@ -283,6 +299,11 @@ class _DrawRanking(Ranking):
 
     def estimate_of(self, row: int) -> tuple[float, float]:
         return self._policy._predict_one(self._points, row)
+
+    def copy(self) -> Self:
+        continued = super().copy()
+        continued._draws = self._draws.copy()
+        return continued
 
     def place(self, row: int) -> None:
         super().place(row)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 import numpy as np
 
 from kernelbandits._parameters import Parameter, one_of, parameter
+from kernelbandits.errors import NotSupported
 from kernelbandits.policies.posterior_policy import EXPLORATION, KernelPolicy, PosteriorPolicy, ScoredPrediction
 from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.slates import Ranking
 from kernelbandits.posterior import Placed
-from kernelbandits.selection import screened, tied_in_each
 from kernelbandits.selection.actions import Actions, CatalogActions
 from kernelbandits.selection.selectors import Selectors
 from kernelbandits.selection.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
@@ -30,9 +30,6 @@ from kernelbandits.types import (
 )
 
 __all__ = ["KernelUCB", "UpperConfidencePolicy"]
-
-FEW_ACTIONS: Final = 8
-"""Number of actions below which a round is scored exhaustively, in a batch with other rounds."""
 
 SIMILARITIES_AT_ONCE: Final = 4_000_000
 """Largest number of similarities computed at once for a batch of rounds: 32 MB."""
@@ -80,7 +77,8 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _pick_batch(self, rounds: Sequence[Actions]) -> list[Selection]:
         """Compute all means and widths in one posterior query, at matrix-matrix speed, where most widths are needed."""
-        if len(rounds) < 2 or any(self._is_selective(actions) for actions in rounds):
+        is_selective = self._uses_selectors and not self._ledger.pending
+        if len(rounds) < 2 or any(self._selectors.are_selective(self.posterior, rounds, uses_search=is_selective)):
             return super()._pick_batch(rounds)
         if not self.posterior.size:  # nothing learned: rounds need not have the same shape
             return super()._pick_batch(rounds)
@@ -102,22 +100,15 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def _stacked(self, rounds: Sequence[Actions]) -> Points:
         return self.posterior.kernel.kind.stack(*(actions.points for actions in rounds))
 
-    def _is_selective(self, actions: Actions) -> bool:
-        """Whether these actions are better queried separately, because few of their widths will be computed."""
-        if isinstance(actions, CatalogActions):
-            return True
-        if self._ledger.pending or not self._uses_selectors or actions.n_actions < FEW_ACTIONS:
-            return False
-        return self.posterior.supports_batch_play or screened(self.posterior, actions.n_actions) is not None
-
     def _ranking(self, actions: Actions, *, diverse: bool) -> ScoreRanking:
         return ScoreRanking(self, actions, diverse=diverse)
 
     def _choice(self, estimate: ScoredPrediction, row: int, propensity: float) -> Selection:
         mean, width = float(estimate.prediction.mean[row]), float(estimate.prediction.width[row])
-        n_actions = len(estimate.prediction.mean)
+        n_actions, errors = len(estimate.prediction.mean), estimate.prediction.error
         cost = _screened(n_actions, n_actions)
-        return Selection(row, mean, width, mean + estimate.exploration * width, propensity, cost=cost)
+        error = 0.0 if errors is None else float(errors[row]) * (1.0 + estimate.exploration)
+        return Selection(row, mean, width, mean + estimate.exploration * width, propensity, cost=cost, error=error)
 
     def _probabilities(self, actions: Actions) -> Vector:
         estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self._ledger.round_index)
@@ -152,14 +143,13 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _tied_in_each(self, rounds: Sequence[Actions]) -> list[Indices]:
         """Return the rows tied for the best score of each round."""
-        tied = None
-        exact = screened(self.posterior, len(rounds)) if self._waiting() is None and self._uses_selectors else None
-        if exact is not None:
-            sizes = [actions.n_actions for actions in rounds]
-            exploration = [self._exploration_now(size, None, self._ledger.round_index) for size in sizes]
-            tied = tied_in_each(exact, self._stacked(rounds), np.array(sizes), np.array(exploration))
-        if tied is not None:
-            return tied
+        if self._waiting() is None and self._uses_selectors:
+            exploration = [
+                self._exploration_now(actions.n_actions, None, self._ledger.round_index) for actions in rounds
+            ]
+            tied = self._selectors.tied_in_each(self.posterior, rounds, np.array(exploration))
+            if tied is not None:
+                return tied
         return [tied_rows(estimate.scores, self._ties) for estimate in self._estimates(rounds)]
 
     # -- learning --------------------------------------------------------------------------------------------------
@@ -227,6 +217,11 @@ class ScoreRanking(Ranking):
         prediction = self.estimate.prediction
         return float(prediction.mean[row]), float(prediction.width[row])
 
+    def copy(self) -> Self:
+        if self._placed is not None:
+            raise NotSupported("A diverse slate is built once: probabilities of slates are those without `diverse`.")
+        return super().copy()
+
     def place(self, row: int) -> None:
         super().place(row)
         placed, mean = self._placed, self.estimate.prediction.mean
@@ -258,8 +253,17 @@ class KernelUCB(KernelPolicy, UpperConfidencePolicy):
         `kernelbandits.theory.exploration` such as `Mixture`, whose confidence statement is proved.
     posterior
         "auto" (the cheaper exact form), "exact", "primal", or a function (kernel, regularization) → posterior. For
-        rewards that change over time: posterior_factory("windowed", length=200) or
+        binary rewards: "logistic". For rewards that change over time: posterior_factory("windowed", length=200) or
         posterior_factory("forgetting", rate=0.99). With these, all actions are scored, and exploration must be tuned.
+    budget
+        Number of distinct contexts up to which all is exact. Beyond it a dictionary of so many takes over (Nyström):
+        memory and time of a round are bounded for ever. None: exact for ever.
+    accuracy
+        Instead of a budget, in (0, 1): approximate as soon as that pays, with at most this fraction of γ left
+        unexplained in sum. All contexts are stored.
+    device
+        "cpu", or "cuda" for the exact model on a GPU (extra `gpu`). The choices are the same, so it is not part of the
+        fingerprint or of saved files.
     reward_range
         Range of valid rewards; others are rejected. None accepts any finite number.
     ties

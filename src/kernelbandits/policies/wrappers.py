@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits._parameters import ValueType, described, one_of, parameter
 from kernelbandits._transactions import handles_transaction
-from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.errors import InvalidContexts, InvalidParameter, NotAssignable, NotSupported
 from kernelbandits.kernels import Ids, Kernel, PointKind
 from kernelbandits.policies.base import SEED, Policy, Saved
 from kernelbandits.policies.explanation import Explanation
@@ -48,23 +48,51 @@ class WrappedPolicy(Policy):
     adopted with all that it has learned; it is not copied. Use it only through the wrapper from then on.
     """
 
+    keeps_data_only = True  # nothing: the wrapped policy holds what was learned
+
     policy: Policy = parameter(POLICY, kw_only=False)
 
     def _setup(self) -> None:
         policy = self.policy
         if not isinstance(policy, Policy):
-            raise InvalidParameter(f"{type(self).__name__} wraps a policy, got {type(policy).__name__}.")
+            is_class = isinstance(policy, type)
+            given = f"the class {policy.__name__}. Call it: {policy.__name__}(…)" if is_class else short_repr(policy)
+            raise InvalidParameter(f"{type(self).__name__} wraps a policy, got {given}.")
         self._seed_level = policy._seed_level + 1
         super()._setup()
         self._journal = policy._journal  # one lock and one undo log for both
-        self._rewards = policy._rewards
         policy._is_wrapped = True
         self.needs_fixed_actions = policy.needs_fixed_actions
+        self._validates_rounds = policy._validates_rounds
         self.learns_from_any_action = policy.learns_from_any_action
+        self.reports_posterior_width = policy.reports_posterior_width
         self._ledger = policy._ledger
+        self._has_history = policy._has_history
+        self._adopt_model()
+
+    def _adopt_model(self) -> None:
+        """Refer to parts of the wrapped policy that it replaces when it is refitted."""
+        policy = self.policy
+        self._rewards = policy._rewards
         self._is_numbered = policy._is_numbered
         self._has_notes_to_make = policy._has_notes_to_make
-        self._has_history = policy._has_history
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Read a public attribute of the wrapped policy that the wrapper lacks, such as `exploration`."""
+            inner = None if name.startswith("_") else vars(self).get("_policy")
+            if inner is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            return getattr(inner, name)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if not (name.startswith("_") or hasattr(type(self), name)) and hasattr(vars(self).get("_policy"), name):
+                raise NotAssignable(
+                    f"{name!r} belongs to the policy that {type(self).__name__} wraps. Change it there: "
+                    f"policy.refit({name}=…) for a parameter, or policy.policy.{name} = …."
+                )
+            object.__setattr__(self, name, value)
 
     def set_params(self, **changes: Any) -> Self:
         """As in `Policy`. The wrapped policy cannot be replaced: it holds what was learned and who listens."""
@@ -73,6 +101,25 @@ class WrappedPolicy(Policy):
                 f"{type(self).__name__} keeps the policy that it wraps. Wrap another one: policy.clone(policy=…)."
             )
         return super().set_params(**changes)
+
+    def _check_refit(self, values: Mapping[str, Any]) -> None:
+        super()._check_refit(values)
+        if values.get("policy", self.policy) is not self.policy:
+            raise NotSupported(
+                f"{type(self).__name__} keeps the policy that it wraps. Change its parameters by name, or wrap another "
+                "one: policy.clone(policy=…)."
+            )
+
+    def _refit_with(self, changes: Mapping[str, Any]) -> None:
+        own = {name: value for name, value in changes.items() if name in self._declared}
+        inner = {name: value for name, value in changes.items() if name not in own}
+        self.fingerprint  # noqa: B018 – of the decisions made so far
+        if inner:
+            self._note_references()
+            self.policy._refit_with(inner)
+            self._adopt_model()
+        if own:
+            super()._refit_with(own)
 
     @property
     @handles_transaction
@@ -99,6 +146,9 @@ class WrappedPolicy(Policy):
 
     def _validate_action_set(self, points: Points) -> None:
         self.policy._validate_action_set(points)
+
+    def _validate_round(self, actions: Actions) -> None:
+        self.policy._validate_round(actions)
 
     def _validate_comparable(self, point: Points) -> None:
         self.policy._validate_comparable(point)
@@ -255,7 +305,7 @@ class Mixed(WrappedPolicy):
         self._note_copy()  # instead of one journal entry per round
         notes = self._journal.notes
         n_notes, start, policy = len(notes), rounds.start, self.policy
-        places = [self._random_place(len(known.rewards[t])) for t in rounds]  # drawn in the order of the rounds
+        places = [self._random_place(known.n_actions(t)) for t in rounds]  # drawn in the order of the rounds
         for t, place in zip(rounds, places, strict=True):
             if place is None and policy.has_compiled_loop and t + 1 < rounds.stop:
                 continue  # until the next random action
@@ -270,7 +320,7 @@ class Mixed(WrappedPolicy):
         """Run rounds without a random action."""
         if len(rounds) > 1:
             self.policy._play(known, plays, rounds)
-            n_actions = np.array([len(known.rewards[t]) for t in rounds])
+            n_actions = np.array([known.n_actions(t) for t in rounds])
             part = slice(rounds.start, rounds.stop)
             plays.propensity[part] = self._total(plays.propensity[part], n_actions)
         else:
@@ -477,6 +527,11 @@ class _WrappedRanking(Ranking):
 
     def estimate_of(self, row: int) -> tuple[float, float]:
         return self._inner.estimate_of(row)
+
+    def copy(self) -> Self:
+        continued = super().copy()
+        continued._inner = self._inner.copy()
+        return continued
 
     def place(self, row: int) -> None:
         super().place(row)

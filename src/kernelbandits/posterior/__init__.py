@@ -3,14 +3,25 @@
 `AutoPosterior` is the recommended default: it uses the cheapest of three exact forms, `ExactPosterior` (any kernel, a
 growing Cholesky factor over distinct points), `PrimalPosterior` (kernels with finitely many features) and
 `LowRankPosterior` (many points of low numerical rank), and switches between them as data arrive.
+`LogisticPosterior` is for binary rewards.
 `WindowedPosterior` and `ForgettingPosterior` are for rewards that change with time: the exact posterior of the latest
 observations, and one in which older observations have smaller weights. `PartitionedPosterior` holds one posterior per
 label if different labels have similarity zero. `PerActionPosterior` is the linear model with weights per action.
+`DevicePosterior` is the exact posterior on a GPU (extra `gpu`). `NystroemPosterior` approximates on a dictionary of
+points and certifies its error; `AutoPosterior(…, budget=1000)` uses it beyond a budget.
 `fit_kernel` selects kernel parameters on a warm-up sample.
 """
 
 from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Capabilities, Posterior
+from kernelbandits.posterior.device import DevicePosterior
+from kernelbandits.posterior.dictionaries import (
+    BatchedResampling,
+    Dictionary,
+    OnlineRowSampling,
+    Resampling,
+    ResidualDictionary,
+)
 from kernelbandits.posterior.discounted import ForgettingPosterior, WindowedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.factory import (
@@ -21,20 +32,29 @@ from kernelbandits.posterior.factory import (
     posterior_factory,
     posterior_from,
 )
+from kernelbandits.posterior.logistic import LogisticPosterior, Probabilities
 from kernelbandits.posterior.low_rank import LowRankPosterior
 from kernelbandits.posterior.model_selection import KernelFit, fit_kernel
+from kernelbandits.posterior.nystroem import Certificate, NystroemPosterior
 from kernelbandits.posterior.pending import Pending, Placed
 from kernelbandits.posterior.per_label import PartitionedPosterior, PerActionPosterior
 from kernelbandits.posterior.primal import PrimalPosterior
 
 __all__ = [
     "AutoPosterior",
+    "BatchedResampling",
     "Capabilities",
+    "Certificate",
+    "DevicePosterior",
+    "Dictionary",
     "ExactPosterior",
     "ForgettingPosterior",
     "KernelFit",
+    "LogisticPosterior",
     "LowRankPosterior",
     "NamedPosterior",
+    "NystroemPosterior",
+    "OnlineRowSampling",
     "PartitionedPosterior",
     "Pending",
     "PerActionPosterior",
@@ -42,6 +62,9 @@ __all__ = [
     "Posterior",
     "PosteriorFactory",
     "PrimalPosterior",
+    "Probabilities",
+    "Resampling",
+    "ResidualDictionary",
     "WindowedPosterior",
     "cheapest_exact",
     "describe_posterior",

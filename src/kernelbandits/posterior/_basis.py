@@ -151,7 +151,7 @@ class Coordinates:
         self._store[: self.rank, first:last] = columns
         self.n_slots = last
 
-    def keep(self, slots: Indices) -> None:
+    def retain(self, slots: Indices) -> None:
         """Drop all slots except these."""
         self._store, self.n_slots = self._store[:, slots], len(slots)
 

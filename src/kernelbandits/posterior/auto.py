@@ -1,4 +1,4 @@
-"""Automatic choice of the cheapest exact posterior."""
+"""Automatic choice of the cheapest posterior: exact, or within a budget."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits._saved_state import saved_array
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits._transactions import Journal, handles_transaction, inside_transaction
+from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel
+from kernelbandits.posterior._projection import Projection
 from kernelbandits.posterior.base import Posterior
+from kernelbandits.posterior.dictionaries import ResidualDictionary, checked_accuracy, checked_budget
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.low_rank import LowRankPosterior
+from kernelbandits.posterior.nystroem import Certificate, NystroemPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
 from kernelbandits.posterior.recorded import RecordedPosterior
@@ -49,6 +54,23 @@ class AutoPosterior(Posterior):
     lie outside. This is done only for PSD-certified kernels, and never if the regularization is so small relative to
     the similarities that the compression error would be visible.
 
+    With a budget or an accuracy, a `NystroemPosterior` takes over when exactness becomes expensive. It is an
+    approximation: `certificate` and the `error` of every prediction say how large the difference can be.
+
+    Parameters
+    ----------
+    kernel
+        Any kernel.
+    regularization
+        γ > 0.
+    budget
+        Number of distinct points up to which it is exact; then the size of the dictionary. Memory and time of a round
+        are bounded for ever, and earlier points are not stored. A kernel with at most so many features stays exact.
+    accuracy
+        In (0, 1): what the dictionary leaves unexplained is at most this fraction of γ, Σ n (k(x, x) − ‖z‖²) ≤ accuracy
+        · γ. The dictionary grows as needed, and all points are stored. It is used while it has at most half as many
+        points as were observed.
+
     >>> from kernelbandits.kernels import Linear
     >>> posterior = AutoPosterior(Linear(), regularization=1.0)
     >>> posterior.observe([[1.0, 0.0]], [1.0])
@@ -61,7 +83,17 @@ class AutoPosterior(Posterior):
 
     changes_form = True
 
-    def __init__(self, kernel: Kernel, *, regularization: float) -> None:
+    def __init__(
+        self, kernel: Kernel, *, regularization: float, budget: int | None = None, accuracy: float | None = None
+    ) -> None:
+        if budget is not None and accuracy is not None:
+            raise InvalidParameter(
+                f"A posterior has a budget or an accuracy, got {budget=} and {accuracy=}. A budget bounds memory and "
+                "time, an accuracy the error."
+            )
+        self.budget = None if budget is None else checked_budget(budget)
+        self.accuracy = None if accuracy is None else checked_accuracy(accuracy)
+        self._chosen_tolerance = ResidualDictionary.tolerance
         self._form: RecordedPosterior
         self._set_form(ExactPosterior(kernel, regularization=regularization))
         self._form._join(self._journal)
@@ -73,7 +105,9 @@ class AutoPosterior(Posterior):
 
     @property
     def form(self) -> str:
-        """Current form: "exact", "primal" or "compressed"."""
+        """Current form: "exact", "primal", "compressed" or "nystroem"."""
+        if isinstance(self._form, NystroemPosterior):
+            return "nystroem"
         if isinstance(self._form, LowRankPosterior):
             return "compressed"
         return "primal" if isinstance(self._form, PrimalPosterior) else "exact"
@@ -84,7 +118,7 @@ class AutoPosterior(Posterior):
     def _current_form(self, points: Points | None = None) -> RecordedPosterior:
         form = self._form
         # There are never more distinct points than observations, which are counted at no cost.
-        if points is None or type(form) is PrimalPosterior:
+        if points is None or type(form) is PrimalPosterior or form.n_merged:
             return form
         if type(form) is not ExactPosterior or form.record.n_observations >= self._next_measurement - MOST_QUERIES:
             self._take_lower_rank()
@@ -103,20 +137,24 @@ class AutoPosterior(Posterior):
         if n_points > 1:
             n_points = len(set(self.kernel.kind.keys(points)))
         self._take_cheaper_form(points, self.size + n_points)
+        self._keep_budget(n_points)
         self._form.observe(points, rewards, times=times)
+        self._keep_budget(self._form.record.size)
 
     def _observe_one(self, point: Points, reward: float) -> None:
         if self._may_have_features and type(self._form) is not PrimalPosterior:  # primal stays cheaper
             self._take_cheaper_form(point, self._form.record.size + 1)
         self._form._observe_one(point, reward)
+        if self.budget is not None:
+            self._keep_budget(self._form.record.size)
 
     def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
         self._form.amend(points, was=was, now=now)
 
     def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
         self._form.remove(points, rewards)
-        if self.size:
-            self._take_cheaper_form(self._form.record.kept()[0], self.size)
+        if self._form.record.size:
+            self._take_cheaper_form(self._form.record.stored()[0], self.size)
 
     def observe_weighted(self, points: Points, rewards: Vector, weights: Vector) -> None:
         """See `RecordedPosterior`."""
@@ -141,17 +179,46 @@ class AutoPosterior(Posterior):
     def _take_cheaper_form(self, points: Points, size: int) -> None:
         """Change the form if another one is cheaper for such points at this size."""
         n_features = self.kernel.n_features(points)
-        if n_features is None:
+        if n_features is None or (self.budget is not None and n_features > self.budget):
             return
         if self.form == "exact" and size > n_features:
-            self._change_to(PrimalPosterior)
-        elif self.form == "primal" and size < n_features / 2:
-            self._change_to(ExactPosterior)
+            self._change_to(PrimalPosterior(self.kernel, regularization=self.regularization, keep=self.budget))
+        elif self.form == "primal" and size < n_features / 2 and not self._form.n_merged:
+            self._change_to(ExactPosterior(self.kernel, regularization=self.regularization))
 
-    def _change_to(self, form: type[RecordedPosterior]) -> None:
-        changed = form(self.kernel, regularization=self.regularization)
+    def _keep_budget(self, n_points: int) -> None:
+        """Begin to approximate if there are more distinct points than the budget allows."""
+        if self.budget is None or n_points <= self.budget or self.form in ("primal", "nystroem"):
+            return
+        tolerance = self._tolerance()
+        self._journal.note(setattr, self, "_chosen_tolerance", self._chosen_tolerance)
+        self._chosen_tolerance = tolerance
+        self._change_to(self._approximation())
+        logger.info(
+            "A posterior has reached its budget of %d points. It is exact up to here; from now on it is approximate, "
+            "and `certificate` bounds the difference. Earlier points are dropped once the dictionary is full.",
+            self.budget,
+        )
+
+    def _tolerance(self) -> float:
+        """Tolerance with which the points so far fill half of the budget, if that is finer than the default."""
+        record, default = self._form.record, ResidualDictionary.tolerance
+        if self.budget is None or not record.size:
+            return default
+        points = record.stored()[0]
+        diagonal = self.kernel.diagonal(points)
+        empty = Projection(self.kernel, regularization=self.regularization)
+        _, rows = empty.select(points, diagonal, 0.0, max(1, self.budget // 2))
+        left = float((diagonal - np.einsum("mn,mn->n", rows, rows)).max())
+        return min(default, max(left, 0.0) / self.regularization)
+
+    def _approximation(self) -> NystroemPosterior:
+        rule = ResidualDictionary(size=self.budget, accuracy=self.accuracy, tolerance=self._chosen_tolerance)
+        return NystroemPosterior(self.kernel, regularization=self.regularization, dictionary=rule)
+
+    def _change_to(self, changed: RecordedPosterior) -> None:
         if self._form.record.size:
-            changed.absorb(*self._form.record.kept(), self._form.record.errors())
+            changed.absorb(*self._form.record.stored(), self._form.record.errors())
         self._replace_form(changed)
 
     def _replace_form(self, form: RecordedPosterior) -> None:
@@ -176,14 +243,32 @@ class AutoPosterior(Posterior):
                 compressed = LowRankPosterior.over(form, self._queried, most=LOW_RANK * self._form.record.size)
             if compressed is not None:
                 self._replace_form(compressed)
+            elif self.accuracy is not None:
+                self._take_approximation()
+        elif isinstance(form, NystroemPosterior):
+            if not form.has_history or form.record.size < self._next_measurement:
+                return
+            if form.certificate.n_atoms > HIGH_RANK * form.record.size:
+                self._change_to(ExactPosterior(self.kernel, regularization=self.regularization))
         elif isinstance(form, LowRankPosterior) and self._is_too_much_for(form):
             self._replace_form(form.whole)
         else:
             return
         self._next_measurement, self._queried = int(MEASUREMENT_GROWTH * self._form.record.size), []
 
+    def _take_approximation(self) -> None:
+        """Approximate with the given accuracy if that takes at most half of the points."""
+        changed = self._approximation()
+        changed.absorb(*self._form.record.stored(), self._form.record.errors())
+        if changed.certificate.n_atoms <= LOW_RANK * self._form.record.size:
+            self._replace_form(changed)
+            logger.info(
+                "A posterior of %d points is approximated with the accuracy %g from now on. All points are stored; "
+                "budget=… bounds the memory.", self.size, self.accuracy,
+            )  # fmt: skip
+
     def _is_too_much_for(self, form: LowRankPosterior) -> bool:
-        return form.needs_exact_fallback or form.shows or form.rank > HIGH_RANK * self._form.record.size
+        return form.needs_exact_fallback or form.error_is_visible or form.rank > HIGH_RANK * self._form.record.size
 
     def _remember(self, points: Points) -> None:
         """Store some of the points for the next measurement of the rank."""
@@ -210,6 +295,11 @@ class AutoPosterior(Posterior):
 
     def _best(self, points: Points, exploration: float) -> Selection | None:
         return self._current_form(points)._best(points, exploration)
+
+    def _draw_weights(
+        self, n_draws: int, rng: np.random.Generator, spread: float, pending: Points | None, times: ArrayLike
+    ) -> Matrix | None:
+        return self._form._draw_weights(n_draws, rng, spread, pending, times)
 
     def _play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         return self._form._play(rounds, rewards, exploration)
@@ -241,8 +331,24 @@ class AutoPosterior(Posterior):
         return self._form.log_det_gain
 
     @property
+    @handles_transaction
+    def residual(self) -> float:
+        return self._form.residual
+
+    @property
+    @handles_transaction
+    def n_merged(self) -> int:  # type: ignore[override]
+        """See `Posterior`."""
+        return self._form.n_merged
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Bounds on the difference from the exact posterior; None while there is none."""
+        return self._form.certificate if isinstance(self._form, NystroemPosterior) else None
+
+    @property
     def size(self) -> int:
-        return self._form.record.size
+        return self._form.size
 
     @property
     def n_observations(self) -> int:
@@ -254,9 +360,32 @@ class AutoPosterior(Posterior):
         return self._form.norm
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return self._form.state()
+        state = self._form.state()
+        if isinstance(self._form, NystroemPosterior) and state:
+            state["dictionary.tolerance"] = np.array([self._chosen_tolerance])
+        return state
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._journal.note(self._set_form, self._form)
+        if "merged.count" in state:
+            self._set_form(PrimalPosterior(self.kernel, regularization=self.regularization, keep=self.budget))
+        elif "dictionary.drawn" in state:
+            if self.budget is not None or self.accuracy is not None:
+                self._chosen_tolerance = float(saved_array(state, "dictionary.tolerance", "f", (1,), least=0.0)[0])
+                self._set_form(self._approximation())
+            elif "dictionary.count" in state:
+                raise NotSupported(
+                    "Of the points that were learned only a dictionary is stored, so the posterior cannot be exact "
+                    "again. Keep the budget, or let a new policy learn the log: policy.clone(budget=None)."
+                )
+        self._form._join(self._journal)
         self._form.restore(state)
+        atoms = 0 if self.certificate is None else self.certificate.n_atoms
+        if self.budget is not None and atoms > self.budget:
+            raise NotSupported(
+                f"The dictionary has {atoms} points, which cannot become fewer, and the budget is {self.budget}. Keep "
+                f"at least {atoms}, or let a new policy learn the log: policy.clone(budget={self.budget})."
+            )
         if self._form.record.size:
-            self._take_cheaper_form(self._form.record.kept()[0], self._form.record.size)
+            self._take_cheaper_form(self._form.record.stored()[0], self._form.record.size)
+            self._keep_budget(self._form.record.size)

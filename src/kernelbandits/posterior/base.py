@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelbandits._text import brief, html_table
 from kernelbandits._transactions import Journal, Transactional, handles_transaction
 from kernelbandits.errors import (
     InvalidContexts,
@@ -61,7 +62,7 @@ class Capabilities(NamedTuple):
     """Whether it keeps a Cholesky factor over the distinct points (`ExactPosterior.whitening`, `expect`)."""
 
     finds_best: bool = False
-    """Whether `best` finds the best point without predicting all: in a finite feature space."""
+    """Whether it finds the best point without predicting all (`_best`): in a finite feature space."""
 
     is_exact: bool = False
     """Whether means and widths are those of all observations, up to rounding."""
@@ -69,6 +70,10 @@ class Capabilities(NamedTuple):
     forgets: bool = False
     """Whether older observations have a smaller weight or none: then widths can grow, and no confidence interval is
     proved."""
+
+    predicts_log_odds: bool = False
+    """Whether means and widths are those of the log-odds of a reward of 1, not of rewards; then no confidence interval
+    is proved either."""
 
     array_library: str = "numpy"
     """Library of the arrays that `predict` and `covariance` return. Points of a kind are converted in `PointKind`, and
@@ -110,28 +115,6 @@ class Posterior(Transactional, ABC):
     def observe(self, points: Points, rewards: ArrayLike, *, times: ArrayLike = 1) -> None:
         """Add one or many observations; each reward counts `times` times."""
 
-    # -- for callers with validated arguments --------------------------------------------------------------------------
-
-    def observe_one(self, point: Points, reward: float) -> None:
-        """`observe` for a validated collection of one point and a finite reward."""
-        self._observe_one(point, reward)
-
-    def estimate(self, points: Points) -> Prediction:
-        """`predict` for validated points."""
-        return self._estimate(points)
-
-    def best(self, points: Points, exploration: float) -> Selection | None:
-        """Best of these validated points by mean + exploration · width, without `predict` for all.
-
-        None if `predict` is required: unless `capabilities.finds_best`, and if the bounds do not decide.
-        """
-        return self._best(points, exploration)
-
-    # Variants inside a transaction: a policy holds the lock of its posterior, and its own call commits or rolls back.
-
-    def _observe_one(self, point: Points, reward: float) -> None:
-        self.observe(point, [reward])
-
     @abstractmethod
     def amend(self, points: Points, *, was: ArrayLike, now: ArrayLike, numbers: Sequence[int | None] = ()) -> None:
         """Replace rewards of observed points; widths do not depend on rewards.
@@ -166,14 +149,48 @@ class Posterior(Transactional, ABC):
         """
         self._note_copy()
 
+    @property
+    @handles_transaction
+    def residual(self) -> float:
+        """Upper bound on ‖K − K~‖ over all observations, K~ the Gram matrix that is used instead of K; 0 if exact.
+
+        An interval around the mean holds with sqrt(residual) · ‖f‖ added to its factor, and widths and `log_det_gain`
+        of this posterior (`NystroemPosterior`).
+        """
+        return 0.0
+
+    @property
+    @handles_transaction
+    def inflation(self) -> float:
+        """Factor on an interval around a mean that is older than the widths; 1 if both are of the same data."""
+        return 1.0
+
     @abstractmethod
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         """Mean from the data; width from the data and from the `pending` points, as if they had been observed."""
 
+    # -- optional fast paths -------------------------------------------------------------------------------------------
+    # A policy calls these with validated points, inside its own transaction. No posterior has to implement them.
+
+    def _observe_one(self, point: Points, reward: float) -> None:
+        """`observe` for a collection of one point and a finite reward."""
+        self.observe(point, [reward])
+
     def _estimate(self, points: Points) -> Prediction:
+        """`predict` without pending points."""
         return self.predict(points)
 
     def _best(self, points: Points, exploration: float) -> Selection | None:
+        """Best point by mean + exploration · width, without `predict` for all.
+
+        None if `predict` is required: unless `capabilities.finds_best`, and if the bounds do not decide.
+        """
+        return None
+
+    def _draw_weights(
+        self, n_draws: int, rng: np.random.Generator, spread: float, pending: Points | None, times: ArrayLike
+    ) -> Matrix | None:
+        """Draw weights w of functions φ·w as in `draw_paths`, one column per draw; None without a feature space."""
         return None
 
     def _play(
@@ -182,7 +199,7 @@ class Posterior(Transactional, ABC):
         rewards: Matrix,
         exploration: float,
     ) -> tuple[Indices, Vector, Vector]:
-        """Alternate `best` and `observe_one` for rounds × points × columns; return rows, means and widths.
+        """Alternate `_best` and `_observe_one` for rounds × points × columns; return rows, means and widths.
 
         The points need not be validated before: it stops at numbers that are not finite, or rejects them.
         """
@@ -199,6 +216,10 @@ class Posterior(Transactional, ABC):
     def supports_batch_play(self) -> bool:
         """Whether `_play` has an implementation; most posteriors have none."""
         return False
+
+    def information(self, points: Points) -> Vector:
+        """Information of one more reward at each point, in units of that of a reward with noise γ."""
+        return np.ones(self.kernel.kind.count(points))
 
     @abstractmethod
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
@@ -263,6 +284,21 @@ class Posterior(Transactional, ABC):
         _, weights, counts, sums = self.support()
         squared = float(weights @ ((sums - self.regularization * weights) / counts))
         return sqrt(max(0.0, squared))
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({brief(self.kernel)}, regularization={self.regularization:g}; "
+            f"{self.n_observations:,} observations of {self.size:,} points)"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ["kernel", brief(self.kernel)],
+            ["regularization", f"{self.regularization:g}"],
+            ["observations", f"{self.n_observations:,}"],
+            ["distinct points", f"{self.size:,}"],
+        ]
+        return html_table(type(self).__name__, rows)
 
     def copy(self) -> Self:
         """Independent copy; the kernel is immutable and shared."""

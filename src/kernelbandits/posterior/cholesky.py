@@ -120,7 +120,7 @@ class GrowingCholesky:
                 if floor is None:
                     raise
                 corner = _floored_cholesky(left, floor)
-        self._write(whitened, corner)
+        self.write(whitened, corner)
 
     def append_solved(self, row: Vector, pivot: float) -> None:
         """Append a row of L with known entries, and its diagonal."""
@@ -137,7 +137,7 @@ class GrowingCholesky:
             panel.n_rows = place + 1
         self.size += 1
 
-    def _write(self, whitened: Matrix, corner: Matrix) -> None:
+    def write(self, whitened: Matrix, corner: Matrix) -> None:
         """Write new rows of L: their columns so far, transposed, and those among themselves."""
         n_known, n_new = whitened.shape
         while self.size < n_known + n_new:

@@ -153,14 +153,14 @@ class History:
         if number is None or number in gone or self._entries.get(number, (None,))[0] != key:
             raise NotLearnt(
                 f"No observation of this point with the reward {reward!r} is remembered, so there is nothing to "
-                "change: it was never learnt, or it has been forgotten since and does not count any more."
+                "change: it was never learned, or it has been forgotten since and does not count any more."
             )
         return number
 
     def _copy(self, gone: set[int]) -> History:
-        kept = [number for number in self._entries if number not in gone]
+        remaining = [number for number in self._entries if number not in gone]
         copied = History(self._journal)
-        copied.restore(kept, [self._entries[number] for number in kept], self.last)
+        copied.restore(remaining, [self._entries[number] for number in remaining], self.last)
         return copied
 
     def _first(self, n: int) -> list[int]:
@@ -212,7 +212,7 @@ class OrderedPosterior(Posterior):
 
     It does the bookkeeping; an inner posterior over distinct points with fractional counts does the algebra, and the
     subclass defines the weight of an age. Widths can grow, so nothing that caches widths between rounds may use it: it
-    has no `record` to synchronize with, and no `best` or `play`.
+    has no `record` to synchronize with, and no fast search.
     """
 
     capabilities = Capabilities(forgets=True)
@@ -278,14 +278,14 @@ class OrderedPosterior(Posterior):
         entries = list(zip(keys, values.tolist(), strict=True))
         self._history.append(entries, skipped=n_new - len(entries))
 
-    def _change(self, points: Points, n_new: int, take_in: Callable[[], None]) -> None:
+    def _change(self, points: Points, n_new: int, apply: Callable[[], None]) -> None:
         """Drop what exceeds the capacity, and add the new observations."""
         if not len(self._history):
             self._journal.note(setattr, self, "_inner", self._inner)
             self._start(points)
         n_leaving = int(max(0, min(len(self._history), len(self._history) + n_new - self._most)))
         self._make_room(self._history.oldest(n_leaving) if n_leaving else {}, n_new)
-        take_in()
+        apply()
         if n_leaving:
             self._history.forget(n_leaving)
 
@@ -370,7 +370,7 @@ class OrderedPosterior(Posterior):
     def state(self) -> dict[str, NDArray[Any]]:
         if not self._history.last:
             return {}
-        keys = self.kernel.kind.keys(self._inner.record.kept()[0]) if self._inner.size else []
+        keys = self.kernel.kind.keys(self._inner.record.stored()[0]) if self._inner.size else []
         return {**self._inner.state(), **self._history.arrays(keys)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -530,10 +530,12 @@ class ForgettingPosterior(OrderedPosterior):
         0 < rate ≤ 1, the factor by which a weight decreases per observation. 0.99 remembers about 100 observations, 0.9
         about 10; 1 forgets nothing.
 
-    Notes ----- The order of observations, hence their age, is that of learning. `amend` and `remove` identify an
-    observation by its number, as a policy passes it, or by its point and reward; of several matches, the latest is
-    meant. For one that has been dropped they raise NotLearnt and change nothing. Removing one reduces the age of all
-    earlier observations by one.
+    Notes
+    -----
+    The order of observations, hence their age, is that of learning. `amend` and `remove` identify an observation by its
+    number, as a policy passes it, or by its point and reward; of several matches, the latest is meant. For one that has
+    been dropped they raise NotLearnt and change nothing. Removing one reduces the age of all earlier observations by
+    one.
 
     Examples
     --------

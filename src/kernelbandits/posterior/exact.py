@@ -468,7 +468,7 @@ class ExactPosterior(RecordedPosterior):
         points, others = kernel.kind.check(points), kernel.kind.check(others)
         left = summed_similarity(kernel, points, weights, others)
         if self.size:
-            known = self.record.kept()[0]
+            known = self.record.stored()[0]
             explained = self.weights_for(summed_similarity(kernel, points, weights, known)[:, None])[:, 0]
             left -= summed_similarity(kernel, known, explained, others)
         return left / self.regularization
@@ -476,7 +476,7 @@ class ExactPosterior(RecordedPosterior):
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """See `Posterior`: α = D^½ L⁻ᵀ z."""
         self._catch_up()
-        points, counts, sums = self.record.kept()
+        points, counts, sums = self.record.stored()
         weights = self._factor.solve_transposed(self._targets()[:, None].copy())[:, 0]
         weights *= np.sqrt(self.record.counts)
         return points, weights[self.record.counts > 0], counts, sums

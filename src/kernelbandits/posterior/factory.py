@@ -12,6 +12,7 @@ from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Posterior
 from kernelbandits.posterior.discounted import ForgettingPosterior, WindowedPosterior
 from kernelbandits.posterior.exact import ExactPosterior
+from kernelbandits.posterior.logistic import LogisticPosterior
 from kernelbandits.posterior.per_label import PartitionedPosterior, is_block_diagonal
 from kernelbandits.posterior.primal import PrimalPosterior
 from kernelbandits.types import Parameters
@@ -30,8 +31,15 @@ __all__ = [
 PosteriorFactory: TypeAlias = Callable[[Kernel, float], Posterior]
 
 
-def cheapest_exact(kernel: Kernel, *, regularization: float) -> Posterior:
-    """One posterior per label if different labels have similarity zero, otherwise the cheapest exact form."""
+def cheapest_exact(
+    kernel: Kernel, *, regularization: float, budget: int | None = None, accuracy: float | None = None
+) -> Posterior:
+    """One posterior per label if different labels have similarity zero, otherwise the cheapest exact form.
+
+    With a budget or an accuracy one `AutoPosterior` for all labels, whose dictionary they share.
+    """
+    if budget is not None or accuracy is not None:
+        return AutoPosterior(kernel, regularization=regularization, budget=budget, accuracy=accuracy)
     form = PartitionedPosterior if is_block_diagonal(kernel) else AutoPosterior
     return form(kernel, regularization=regularization)
 
@@ -41,11 +49,15 @@ class _Form(NamedTuple):
     options: tuple[str, ...] = ()
     """Names of its required arguments."""
 
+    may_have: tuple[str, ...] = ()
+    """Names of its optional arguments."""
+
 
 _FORMS: Final = {
-    "auto": _Form(cheapest_exact),
+    "auto": _Form(cheapest_exact, may_have=("budget", "accuracy")),
     "exact": _Form(ExactPosterior),
     "primal": _Form(PrimalPosterior),
+    "logistic": _Form(LogisticPosterior),
     "windowed": _Form(WindowedPosterior, ("length",)),
     "forgetting": _Form(ForgettingPosterior, ("rate",)),
 }
@@ -70,19 +82,20 @@ class NamedPosterior:
                 f"The posterior must be one of {', '.join(map(repr, _FORMS))} or a function, got "
                 f"{short_repr(self.name)}."
             )
-        options = _FORMS[self.name].options
+        options, optional = _FORMS[self.name].options, _FORMS[self.name].may_have
         check_mapping(
             self.options, "The options of a posterior", "posterior_factory('windowed', length=200) takes one."
         )
-        if set(self.options) != set(options):
+        if not set(options) <= set(self.options) <= {*options, *optional}:
             takes = f"needs {', '.join(options)}" if options else "takes no options"
+            takes = f"takes {' or '.join(optional)}" if optional else takes
             example = ", length=200" if "length" in options else ", rate=0.99" if options else ""
             raise InvalidParameter(
                 f"The posterior {self.name!r} {takes}, got {', '.join(map(str, self.options)) or 'none'}. "
                 f"Write posterior_factory({self.name!r}{example})."
             )
         made = self(Linear(), 1.0)  # rejects invalid values, and converts them to plain numbers
-        object.__setattr__(self, "options", {option: getattr(made, option) for option in options})
+        object.__setattr__(self, "options", {option: getattr(made, option) for option in self.options})
 
     def __call__(self, kernel: Kernel, regularization: float) -> Posterior:
         return _FORMS[self.name].make(kernel, regularization=regularization, **self.options)
@@ -106,7 +119,8 @@ def make_posterior(factory: PosteriorFactory, kernel: Kernel, regularization: fl
 def posterior_factory(name: str | PosteriorFactory, **options: float) -> PosteriorFactory:
     """Function (kernel, regularization) → posterior, by name or user-defined.
 
-    Names: "auto" (the cheapest exact form), "exact", "primal"; for rewards that change with time "windowed" (length=…)
+    Names: "auto" (the cheapest exact form; approximate beyond budget=… points, or with accuracy=…), "exact", "primal";
+    for binary rewards "logistic"; for rewards that change with time "windowed" (length=…)
     and "forgetting" (rate=…).
 
     >>> from kernelbandits.kernels import Linear
@@ -140,7 +154,8 @@ def posterior_from(description: str | Mapping[str, Any]) -> NamedPosterior:
 
 
 def describe_posterior(factory: PosteriorFactory) -> str | Parameters:
-    """Description of a factory as plain values; for a user-defined function only its name is known."""
-    if isinstance(factory, NamedPosterior):
-        return factory.describe()
+    """Description of a factory as plain values: its own, or the name of a user-defined function."""
+    if hasattr(factory, "describe") and not isinstance(factory, type):
+        described: str | Parameters = factory.describe()
+        return described
     return {"function": getattr(factory, "__qualname__", "?")}

@@ -191,28 +191,28 @@ class LowRankPosterior(RecordedPosterior):
         self._ridge: RidgeRoot | None = None  # None if it must be recomputed
         self._late: list[tuple[Indices, Vector, Vector]] = []  # slots, counts and sums not yet added to `_ridge`
         self._has_other_sums = False
-        self._asked: dict[Hashable, Vector] = {}  # φ of the last query points, by key
-        self._learnt: dict[int, Vector] = {}  # φ of slots that were query points before
+        self._queried: dict[Hashable, Vector] = {}  # φ of the last query points, by key
+        self._learned: dict[int, Vector] = {}  # φ of slots that were query points before
         self._is_noisy = False  # similarities have more noise than the tolerance allows
 
     @classmethod
-    def over(cls, exact: ExactPosterior, asked: Sequence[Points], *, most: float) -> LowRankPosterior | None:
+    def over(cls, exact: ExactPosterior, queried: Sequence[Points], *, most: float) -> LowRankPosterior | None:
         """The same posterior compressed, with the same record; None if errors were visible or the rank exceeds `most`.
 
-        Errors are visible if the regularization is very small relative to the similarities. `asked` are typical query
+        Errors are visible if the regularization is very small relative to the similarities. `queried` are typical query
         points: they must lie in the basis, too.
         """
         for tolerance in (TOLERANCE, LOOSER):
             if not exact.kernel.is_certified or 2.0 * _error(exact, tolerance) > LARGEST_ERROR:
                 return None
             compressed = cls(exact.kernel, regularization=exact.regularization, tolerance=tolerance)
-            if compressed._take_over(exact, asked, most):
+            if compressed._adopt(exact, queried, most):
                 return compressed
             if not compressed._is_noisy:
                 return None
         return None
 
-    def _take_over(self, exact: ExactPosterior, asked: Sequence[Points], most: float) -> bool:
+    def _adopt(self, exact: ExactPosterior, queried: Sequence[Points], most: float) -> bool:
         """Adopt the observations of the exact form; return whether all points fit, at a rank of at most `most`."""
         self._whole = exact  # available in case it is needed for a query
         self.record, self._largest_similarity = exact.record, exact._largest_similarity
@@ -222,13 +222,13 @@ class LowRankPosterior(RecordedPosterior):
             early = FULL_RANK * slots.n_slots if slots.n_slots <= EARLY * n_slots + BLOCK else most
             if slots.rank > min(most, early) or self._is_noisy:
                 return False
-        if asked:
-            points = self.kernel.kind.stack(*asked)
+        if queried:
+            points = self.kernel.kind.stack(*queried)
             self._span(points, self.kernel.diagonal(points))
         return slots.rank <= most and not self.needs_exact_fallback
 
     @property
-    def shows(self) -> bool:
+    def error_is_visible(self) -> bool:
         """Whether the compression error may be visible, for this many observations at so small a regularization."""
         return _error(self, self._tolerance) > LARGEST_ERROR
 
@@ -260,28 +260,28 @@ class LowRankPosterior(RecordedPosterior):
         if is_old.any():
             self._late.append((batch.slots[is_old], batch.slot_counts[is_old], batch.slot_sums[is_old]))
             if len(self._late) > max(1, self.rank):
-                self._make_anew()
-        if len(batch.keys) == 1 and batch.keys[0] in self._asked:
-            self._learnt[self.record.n_slots - 1] = self._asked[batch.keys[0]]
+                self._recompute()
+        if len(batch.keys) == 1 and batch.keys[0] in self._queried:
+            self._learned[self.record.n_slots - 1] = self._queried[batch.keys[0]]
         if not (self._slots.n_slots and self._is_well_posed):
             self._current()
 
-    def _make_anew(self) -> None:
+    def _recompute(self) -> None:
         self._ridge, self._late, self._has_other_sums = None, [], False
 
     def _catch_up(self) -> None:
         """Synchronize the coordinates and the regression with the record."""
         if not self._late and self._slots.n_slots == self.record.n_slots:
-            self._learnt = {}
+            self._learned = {}
             return
         self._journal.note(self._start)  # changed in place: invalid after an interrupt
         late, self._late = self._late, []
         for slots, counts, sums in late:
             self._add(self._slots.columns[:, slots], counts, sums)
         while self._slots.n_slots < self.record.n_slots:
-            column = self._learnt.get(self._slots.n_slots)
+            column = self._learned.get(self._slots.n_slots)
             self._write(self._next_block() if column is None else column[:, None])
-        self._learnt = {}
+        self._learned = {}
         self._journal.drop(self._start)
 
     def _next_block(self) -> Matrix:
@@ -324,7 +324,7 @@ class LowRankPosterior(RecordedPosterior):
         """Add points to the basis, and extend everything that depends on it."""
         self._journal.note(self._start)
         stays = self._slots.validate_learnable(points, self.record.points)
-        self._asked, self._learnt = {}, {}
+        self._queried, self._learned = {}, {}
         if not stays:
             self._ridge = None
         elif self._ridge is not None:
@@ -351,12 +351,12 @@ class LowRankPosterior(RecordedPosterior):
 
     def _observations_removed(self) -> None:
         """Recompute the sums over what remains. The basis is a coordinate system and may retain removed points."""
-        self._make_anew()
+        self._recompute()
         if self.record.size >= (1.0 - EMPTY_SHARE) * self.record.n_slots:
             return
         self._catch_up()
         live = np.flatnonzero(self.record.counts)
-        self._slots.keep(live)
+        self._slots.retain(live)
         self.record = self.record.compacted()
         if self.rank > self._most():
             self._start()
@@ -387,7 +387,7 @@ class LowRankPosterior(RecordedPosterior):
             return self.whole._predict(points)
         ridge = self._current()
         if len(prior) <= FEWEST:
-            self._asked = dict(zip(self.kernel.kind.keys(points), coordinates.T, strict=True))
+            self._queried = dict(zip(self.kernel.kind.keys(points), coordinates.T, strict=True))
         whitened = ridge.root @ coordinates
         squared = np.einsum("rn,rn->n", whitened, whitened)
         squared += np.maximum(residual, 0.0) / self.regularization
@@ -457,7 +457,7 @@ class LowRankPosterior(RecordedPosterior):
         ridge = self._current()
         live = np.flatnonzero(self.record.counts)
         fit = (ridge.weights @ self._slots.columns)[live]
-        points, counts, sums = self.record.kept()
+        points, counts, sums = self.record.stored()
         return points, (sums - counts * fit) / self.regularization, counts, sums
 
     @property

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kernelbandits._text import repr_of_fields
 from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
 from kernelbandits.kernels import Kernel, KernelLike, as_kernel
 from kernelbandits.posterior.base import check_no_overflow, checked_regularization, checked_rewards
@@ -23,6 +24,8 @@ Criterion = Literal["marginal_likelihood", "cross_validation"]
 @dataclass(frozen=True, kw_only=True)
 class KernelFit:
     """Result of selecting kernel parameters and regularization on a warm-up sample."""
+
+    __repr__ = repr_of_fields
 
     kernel: Kernel
     regularization: float
@@ -105,12 +108,12 @@ def _log_likelihoods(gram: Matrix, targets: Vector, gammas: Sequence[float]) -> 
 def _errors_left_out(gram: Matrix, targets: Vector, gammas: Sequence[float], folds: Sequence[Indices]) -> list[float]:
     total = np.zeros(len(gammas))
     for left_out in folds:
-        kept = np.setdiff1d(np.arange(len(targets)), left_out)
-        spectrum, basis = _eigen(gram[np.ix_(kept, kept)])
-        rotated = basis.T @ targets[kept]
+        training = np.setdiff1d(np.arange(len(targets)), left_out)
+        spectrum, basis = _eigen(gram[np.ix_(training, training)])
+        rotated = basis.T @ targets[training]
         for place, gamma in enumerate(gammas):
             weights = basis @ (rotated / (spectrum + gamma))
-            total[place] += float(((gram[np.ix_(left_out, kept)] @ weights - targets[left_out]) ** 2).sum())
+            total[place] += float(((gram[np.ix_(left_out, training)] @ weights - targets[left_out]) ** 2).sum())
     return [float(value) for value in total / len(targets)]
 
 

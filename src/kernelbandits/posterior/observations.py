@@ -144,14 +144,14 @@ class Observations:
     def size(self) -> int:
         """Number of distinct points."""
         if self._waiting.rewards:
-            self._take_over()
+            self._add_waiting()
         return len(self._slots)
 
     @property
     def n_slots(self) -> int:
         """Number of distinct points ever seen, including removed ones."""
         if self._waiting.rewards:
-            self._take_over()
+            self._add_waiting()
         return self._n_slots
 
     @property
@@ -163,26 +163,26 @@ class Observations:
     def counts(self) -> Vector:
         """Number of observations of each slot; zero for an empty one."""
         if self._waiting.rewards:
-            self._take_over()
+            self._add_waiting()
         return self._counts[: self._n_slots]
 
     @property
     def sums(self) -> Vector:
         """Sum of the rewards of each slot."""
         if self._waiting.rewards:
-            self._take_over()
+            self._add_waiting()
         return self._sums[: self._n_slots]
 
-    def current_totals(self) -> tuple[Vector, Vector]:
-        """`counts` and `sums`, in one call."""
+    def current_totals(self) -> tuple[Vector, Vector, int]:
+        """Buffers of `counts` and `sums`, and the number of slots, in one call; entries after the slots are unused."""
         if self._waiting.rewards:
-            self._take_over()
-        return self._counts[: self._n_slots], self._sums[: self._n_slots]
+            self._add_waiting()
+        return self._counts, self._sums, self._n_slots
 
     def sort(self, points: Points, rewards: Vector, times: Vector) -> Batch:
         """Group the observations by point; nothing is stored yet."""
         if self._waiting.rewards:
-            self._take_over()
+            self._add_waiting()
         keys, slot_of = self._kind.keys(points), self._slots.get
         places = np.array([slot_of(key, -1) for key in keys], dtype=np.intp)
         is_new = places < 0
@@ -211,7 +211,7 @@ class Observations:
     def locate(self, point: Points) -> tuple[Hashable, int]:
         """Key of the only point of a collection, and its slot; −1 if it was never seen."""
         if self._waiting.rewards:
-            self._take_over()
+            self._add_waiting()
         key = self._kind.keys(point)[0]
         return key, self._slots.get(key, -1)
 
@@ -276,7 +276,7 @@ class Observations:
         self.n_observations += len(rewards)
         self.version += 1
         if self._waiting.is_full:
-            self._take_over()
+            self._add_waiting()
 
     def queue_one(self, point: Points, reward: float) -> None:
         """Buffer one observation."""
@@ -286,7 +286,7 @@ class Observations:
         mark = waiting._collections, len(waiting._collections), rows, n_rows, rewards, len(rewards)
         self._journal.notes.append((self._put_back_queue, (mark, self.n_observations)))
         if rows is not None and type(point) is np.ndarray:
-            rows[n_rows] = point[0]
+            rows[n_rows] = point
             waiting._n_rows = n_rows + 1
             rewards.append(reward)
         else:
@@ -294,12 +294,12 @@ class Observations:
         self.n_observations += 1
         self.version += 1
         if len(rewards) >= MOST_COLLECTIONS and waiting.is_full:
-            self._take_over()
+            self._add_waiting()
 
     def _note_queue(self) -> None:
         self._journal.note(self._put_back_queue, self._waiting.mark(), self.n_observations)
 
-    def _take_over(self) -> None:
+    def _add_waiting(self) -> None:
         """Group the buffered observations. They are already counted in `n_observations`."""
         self._note_queue()
         points, rewards = self._waiting.taken()
@@ -314,13 +314,13 @@ class Observations:
     def find(self, points: Points) -> Indices:
         """Slots of known points; raises NotLearnt."""
         if self._waiting.rewards:
-            self._take_over()
+            self._add_waiting()
         keys = self._kind.keys(points)
         unknown = next((row for row, key in enumerate(keys) if key not in self._slots), None)
         if unknown is not None:
             raise NotLearnt(
                 f"Point {unknown} of this call was never observed ({self._kind.one(points, unknown)!r:.80}), so "
-                "there is nothing to change. Only what was learnt can be amended or taken back."
+                "there is nothing to change. Only what was learned can be amended or removed."
             )
         return np.array([self._slots[key] for key in keys], dtype=np.intp)
 
@@ -341,7 +341,7 @@ class Observations:
     def set_totals(self, keys: Sequence[Hashable], counts: Vector, sums: Vector) -> None:
         """Set the counts, which need not be integers, and reward sums of known points; a count of 0 drops the point."""
         if self._waiting.rewards:
-            self._take_over()
+            self._add_waiting()
         if not np.isfinite(sums).all():
             raise InvalidReward(TOO_MUCH)
         slots = np.array([self._slots[key] for key in keys], dtype=np.intp)
@@ -415,7 +415,7 @@ class Observations:
 
     # -- copies ------------------------------------------------------------------------------------------------------
 
-    def kept(self) -> tuple[Points, Vector, Vector]:
+    def stored(self) -> tuple[Points, Vector, Vector]:
         """Copies of points, counts and sums without the empty slots; requires a point."""
         live = np.flatnonzero(self.counts)
         return self._kind.take(self.points, live), self.counts[live], self.sums[live]
@@ -426,11 +426,11 @@ class Observations:
         return self._kind.take(self.points, first), self.counts[first], self.sums[first]
 
     def errors(self) -> Vector:
-        """Rounding errors of the sums that `kept` returns."""
+        """Rounding errors of the sums that `stored` returns."""
         return self._errors[np.flatnonzero(self.counts)]
 
     def totals(self, points: Points, counts: Vector, sums: Vector, errors: Vector | None = None) -> Batch:
-        """Add distinct new points with their totals, as returned by `kept` and `errors`."""
+        """Add distinct new points with their totals, as returned by `stored` and `errors`."""
         keys = self._kind.keys(points)
         errors = np.zeros(len(sums)) if errors is None else errors
         n_observations = round(counts.sum())
@@ -440,7 +440,7 @@ class Observations:
         """Copy without empty slots, and without the first `without` points."""
         fresh = Observations(self._kind, self._journal)
         if self.size > without:
-            points, counts, sums = self.kept()
+            points, counts, sums = self.stored()
             rest = np.arange(without, len(counts))
             points = self._kind.take(points, rest) if without else points
             fresh.add(fresh.totals(points, counts[rest], sums[rest], self.errors()[rest]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import log, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["Pending", "Placed"]
 
 
+LEAST: Final = 1e-300
+"""Smallest information that a point is taken to have: its inverse is finite."""
+
+
 class Pending:
     """Effect of points without rewards on widths and on the log-determinant.
 
-    With S the observed data, P the distinct pending points, N = diag(n) the number of times each is pending and c the
+    With S the observed data, P the distinct pending points, N = diag(n) the number of times each is pending (times its
+    `information`, which is 1 for rewards with Gaussian noise) and c the
     posterior covariance given S (divided by γ), a Schur complement gives the widths over S and P together:
 
         width²(x) = width²_S(x) − c(x, P) N^½ (N^½ c(P, P) N^½ + I)⁻¹ N^½ c(P, x)
@@ -40,7 +45,7 @@ class Pending:
             covariance = posterior.covariance(self._points)
         if not np.isfinite(covariance).all():
             raise InvalidContexts("The similarities of these contexts overflow. Check their scale.")
-        self._roots: Vector = np.ones(len(covariance)) if counts is None else np.sqrt(counts)
+        self._roots: Vector = np.sqrt((1.0 if counts is None else counts) * posterior.information(self._points))
         scaled = covariance * self._roots * self._roots[:, None]
         self.inflation = float(np.sqrt(1.0 + np.maximum(np.diagonal(scaled), 0.0).sum()))
         with limit_blas_threads(float(len(scaled)) ** 3):
@@ -57,10 +62,10 @@ class Pending:
 
     def covariance(self, points: Points, others: Points) -> Matrix:
         """Posterior covariance divided by γ, including the pending points."""
-        settled = self._posterior.covariance(points, others)
+        observed = self._posterior.covariance(points, others)
         left, right = self._whitened(points), self._whitened(others)
         with limit_blas_threads(float(left.size) * right.shape[1]):
-            return settled - left.T @ right
+            return observed - left.T @ right
 
     def narrowed(self, points: Points, prediction: Prediction) -> Prediction:
         """Prediction from observed data, with widths reduced by the pending points."""
@@ -113,9 +118,10 @@ class Placed:
         column = (self._waiting or self._posterior).covariance(point, self._points)[0]
         for earlier, scale in zip(self._columns, self._scales, strict=True):
             column = column - earlier * (earlier[row] / scale)
-        scale = 1.0 + float(self.squares[row])
+        information = max(float(self._posterior.information(point)[0]), LEAST)
+        scale = 1.0 / information + float(self.squares[row])
         self._columns.append(column)
         self._scales.append(scale)
         self.squares = np.maximum(self.squares - column**2 / scale, 0.0)
-        self.log_det_gain += log(scale)
-        self._inflation_squared += float(self._settled_squares[row])
+        self.log_det_gain += log(information * scale)
+        self._inflation_squared += information * float(self._settled_squares[row])

@@ -112,15 +112,15 @@ class PartitionedPosterior(Posterior):
         for key, rows, contexts in self._moved(pairs):
             part = self._own_part(key)
             part.observe(contexts, values[rows], times=repeats[rows])
-            self._keep(key, part, pairs, int(rows[0]))
+            self._store(key, part, pairs, int(rows[0]))
 
     def _observe_one(self, point: Points, reward: float) -> None:
         (key,) = self.kernel.action.kind.keys(point.actions)
         part = self._own_part(key)
         part._observe_one(point.contexts, reward)
-        self._keep(key, part, point, 0)
+        self._store(key, part, point, 0)
 
-    def _keep(self, key: Hashable, part: AutoPosterior, pairs: PairRows, row: int) -> None:
+    def _store(self, key: Hashable, part: AutoPosterior, pairs: PairRows, row: int) -> None:
         if key not in self._parts:
             self._journal.note(self._parts.pop, key, None)
             self._labels[key] = self.kernel.action.kind.take(pairs.actions, np.array([row]))
@@ -224,16 +224,16 @@ class PartitionedPosterior(Posterior):
             return
         pairs, counts, sums, errors = saved_totals(self.kernel.kind, state)
         for key, rows, contexts in self._split(pairs):
-            part, kept = self._own_part(key), self.kernel.context.kind.pack(contexts)
+            part, stored = self._own_part(key), self.kernel.context.kind.pack(contexts)
             part.restore(
                 {
                     "counts": counts[rows],
                     "sums": sums[rows],
                     "errors": errors[rows],
-                    **{f"points.{name}": array for name, array in kept.items()},
+                    **{f"points.{name}": array for name, array in stored.items()},
                 }
             )
-            self._keep(key, part, pairs, int(rows[0]))
+            self._store(key, part, pairs, int(rows[0]))
 
 
 BLOCKS: Final = ("_labels", "_own_precision", "_links", "_own_moments", "_shared_precision", "_shared_moments")
@@ -368,7 +368,7 @@ class PerActionPosterior(RecordedPosterior):
     def _rewards_changed(self) -> None:
         self._start_over()
         if self.size:
-            self._absorb_rows(*self.record.kept())
+            self._absorb_rows(*self.record.stored())
 
     def state(self) -> dict[str, NDArray[Any]]:
         if self._merged is None:
@@ -480,7 +480,7 @@ class PerActionPosterior(RecordedPosterior):
         rows = dense(points.actions)
         if self._n_columns is not None and rows.shape[1] != self._n_columns:
             raise InvalidContexts(
-                f"These contexts have {rows.shape[1]} columns; those learnt before have {self._n_columns}. Describe "
+                f"These contexts have {rows.shape[1]} columns; those learned before have {self._n_columns}. Describe "
                 "every action with the same columns."
             )
         return rows

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import sqrt
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits._saved_state import saved_array
 from kernelbandits._threads import limit_blas_threads
@@ -14,8 +15,8 @@ from kernelbandits._transactions import handles_transaction
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior._chunks import blocks, summed_similarity
-from kernelbandits.posterior._primal_loops import feature_loops
-from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, Capabilities, check_no_overflow
+from kernelbandits.posterior._primal_loops import MODEL_ROWS, feature_loops, model_rows
+from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, Capabilities, check_no_overflow, checked_times
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.recorded import RecordedPosterior
@@ -77,6 +78,9 @@ EMPTY_SHARE: Final = 0.25
 
 LISTED_TIES: Final = 64
 
+PLAYED_NUMBERS: Final = 4_000_000
+"""Largest number of features that are computed at once for rounds known beforehand: 32 MB."""
+
 LARGEST: Final = 1e100
 """Largest features and rewards of the fast path; beyond it the general code is used, which detects overflow before any
 change."""
@@ -116,17 +120,20 @@ class PrimalPosterior(RecordedPosterior):
         self.keep = None if keep is None else check_int(keep, "The number of points to keep")
         self._is_plain = type(kernel) is Linear  # validated rows are their own features
         self._merged: tuple[Matrix, Vector] | None = None  # ΦᵀΦ and Φᵀy of merged observations
-        self._precision: Matrix | None = None  # C
-        self._moments: Vector = np.zeros(0)  # Φᵀy
+        self._model: Matrix | None = None  # C, U, Φᵀy and C⁻¹Φᵀy, see `model_rows`; None before any observation
+        self._has_factor = self._has_weights = False  # whether U and C⁻¹Φᵀy in it are current
         self._known: Points = None  # one of the observed points, for checking that others are compatible
-        self._upper: Matrix | None = None  # U; None after a change of C
-        self._weights: Vector | None = None  # C⁻¹Φᵀy; None after a change of C or of the rewards
         self._turns_left = 0  # rank-one updates until U is recomputed from C
         self._minorant: Minorant | None = None
         self._minorant_until = 0  # number of observations up to which it is used
-        self._spare: Vector = np.zeros(0)
-        self._bounds: Vector = np.zeros(0)
+        self._room: Matrix = np.zeros((3, 0))  # bounds of the rows of a round, and scratch
         self._tied: Indices = np.zeros(LISTED_TIES, dtype=np.int64)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Adopt unpickled arrays; copy those that are read-only, as in a file mapped into memory."""
+        for name, value in state.items():
+            is_read_only = isinstance(value, np.ndarray) and not value.flags.writeable
+            vars(self)[name] = value.copy() if is_read_only else value
 
     # -- synchronization -----------------------------------------------------------------------------------------------
 
@@ -134,28 +141,32 @@ class PrimalPosterior(RecordedPosterior):
         """Update by rank one if the factor exists and nothing can overflow; the record groups the point later."""
         largest = self._largest_similarity
         is_moderate = -LARGEST < reward < LARGEST and self.regularization >= SMALLEST_REGULARIZATION * largest
-        if self._is_stale or self._weights is None or not is_moderate:
+        if self._is_stale or not self._has_weights or not is_moderate:
             super()._observe_one(point, reward)
             return
-        row = self._features(point)[0]
+        model = self._model
+        is_plain = self._is_plain and type(point) is np.ndarray is type(self._known)
+        if is_plain and model is not None and point.shape[1] == model.shape[1]:
+            row = point[0]  # inlined `_features`
+        else:
+            row = self._features(point)[0]
         if not feature_loops.is_compiled:
             feature_loops.record_work(row.size**2)
             super()._observe_one(point, reward)
             return
-        model = self._precision, self._upper, self._moments, self._weights, self._spare
         self._journal.notes.append((self._roll_back, (self.record, 0, largest)))
-        if not feature_loops.take_in(row, reward, largest, *model):
+        if not feature_loops.observe(row, reward, largest, model):
             similarity = float(np.vdot(row, row))
             if not similarity < LARGEST:
                 super()._observe_one(point, reward)
                 return
             self._warn_if_ill_conditioned(similarity)
             self._largest_similarity = similarity
-            feature_loops.take_in(row, reward, LARGEST, *model)
+            feature_loops.observe(row, reward, LARGEST, model)
         self.record.queue_one(point, reward)
         self._turns_left -= 1
         if self._turns_left <= 0:
-            self._upper = self._weights = None
+            self._has_factor = self._has_weights = False
 
     def _apply(self, batch: Batch) -> None:
         if batch.keys:
@@ -168,18 +179,26 @@ class PrimalPosterior(RecordedPosterior):
 
     def _add(self, points: Points, counts: Vector, sums: Vector) -> None:
         features = self._features(points)
-        precision = self._precision
-        if precision is None:
+        model, size = self._model, features.shape[1]
+        if model is None:
             self._known = self.kernel.kind.take(points, np.zeros(1, dtype=np.intp))
-            precision = self.regularization * np.eye(features.shape[1])
-            self._moments = np.zeros(features.shape[1])
+            precision, moments = self.regularization * np.eye(size), np.zeros(size)
+        else:
+            precision, _, moments, *_ = model_rows(model)
         scaled = features * np.sqrt(counts)[:, None]
         with limit_blas_threads(float(features.size) * features.shape[1]):
             precision = precision + scaled.T @ scaled
-            moments = self._moments + sums @ features
+            moments = moments + sums @ features
         check_no_overflow(precision)
-        self._precision, self._moments = precision, moments
-        self._upper = self._weights = None
+        self._set_sums(precision, moments)
+
+    def _set_sums(self, precision: Matrix, moments: Vector) -> None:
+        """Start a new model from C and Φᵀy."""
+        size = len(moments)
+        model = np.zeros((2 * size + MODEL_ROWS, size))
+        model[:size], model[2 * size] = precision, moments
+        self._has_factor = self._has_weights = False
+        self._model = model
 
     def _observations_removed(self) -> None:
         """Recompute from what remains: subtracting would leave rounding errors of removed observations behind."""
@@ -188,12 +207,13 @@ class PrimalPosterior(RecordedPosterior):
 
     def _sum_up(self) -> None:
         """Compute all sums from the record and the merged observations."""
-        self._precision = self._upper = self._weights = self._minorant = None
+        self._model = self._minorant = None
+        self._has_factor = self._has_weights = False
         if self._merged is not None:
             squares, moments = self._merged
-            self._precision, self._moments = self.regularization * np.eye(len(moments)) + squares, moments
+            self._set_sums(self.regularization * np.eye(len(moments)) + squares, moments)
         if self.record.size:
-            self._add(*self.record.kept())
+            self._add(*self.record.stored())
 
     def _merge_oldest(self, keep: int) -> None:
         """Merge the points that were seen first into sums, until half of the capacity is free."""
@@ -214,11 +234,12 @@ class PrimalPosterior(RecordedPosterior):
         if self._merged is not None:
             self._journal.note(setattr, self, "_merged", self._merged)
             self._merged = rate * self._merged[0], rate * self._merged[1]
-        if self._precision is not None:
-            self._precision = rate * self._precision
-            self._precision[np.diag_indices_from(self._precision)] += (1.0 - rate) * self.regularization
-            self._moments = rate * self._moments
-        self._upper = self._weights = self._minorant = None
+        if self._model is not None:
+            precision, _, moments, *_ = model_rows(self._model)
+            precision = rate * precision
+            precision[np.diag_indices_from(precision)] += (1.0 - rate) * self.regularization
+            self._set_sums(precision, rate * moments)
+        self._minorant = None
         if self.record.size < (1.0 - EMPTY_SHARE) * self.record.n_slots:
             self.record = self.record.compacted()
 
@@ -232,15 +253,17 @@ class PrimalPosterior(RecordedPosterior):
             self._is_stale = False
 
     def _rewards_changed(self) -> None:
-        points, _, sums = self.record.kept()
-        self._moments = sums @ self._features(points) + (0.0 if self._merged is None else self._merged[1])
-        self._weights = None
+        points, _, sums = self.record.stored()
+        moments = sums @ self._features(points) + (0.0 if self._merged is None else self._merged[1])
+        if self._model is not None:
+            model_rows(self._model)[2][:] = moments
+            self._has_weights = False
 
     # -- predicting ------------------------------------------------------------------------------------------------
 
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
         features = self._features(points)
-        if self._precision is None:
+        if self._model is None:
             return np.zeros(len(features)), self.kernel.diagonal(points) / self.regularization
         with limit_blas_threads(float(features.size) * features.shape[1]):
             whitened = self._whiten(features)
@@ -253,27 +276,26 @@ class PrimalPosterior(RecordedPosterior):
         """
         if self._is_stale:
             self._synchronize()
-        if self._precision is None or exploration < 0.0:
+        model = self._model
+        if model is None or exploration < 0.0:
             return None
         is_plain = self._is_plain and type(points) is np.ndarray is type(self._known)
-        if is_plain and points.shape[1] == len(self._precision) and points.flags.c_contiguous:
+        if is_plain and points.shape[1] == model.shape[1] and points.flags.c_contiguous:
             features = points  # inlined `_features`
         else:
             features = self._features(points)
         n_points = len(features)
-        if n_points > len(self._bounds):
-            self._bounds = np.empty(2 * n_points)
+        if n_points > self._room.shape[1]:
+            self._room = np.empty((3, 2 * n_points))
         if not feature_loops.is_compiled:
             feature_loops.record_work(features.size)
             return None
-        weights, upper, bound = self._weights, self._upper, self._minorant
-        n_observations = self.record.n_observations + self.n_merged
-        if weights is None or upper is None or bound is None or n_observations > self._minorant_until:
-            weights, bound, upper = self._mean_weights(), self._width_bound(), self._factor()
+        bound, n_observations = self._minorant, self.record.n_observations + self.n_merged
+        if not self._has_weights or bound is None or n_observations > self._minorant_until:
+            model, bound = self._complete_model()
         n_tied, mean, width, n_widths = feature_loops.best(
-            features, weights, upper, bound.direction, bound.flat, bound.peak, LARGEST, exploration,
-            self._bounds, self._spare, self._tied,
-        )  # fmt: skip
+            features, model, bound.flat, bound.peak, LARGEST, exploration, self._room, self._tied
+        )
         if not 0 < n_tied <= LISTED_TIES:
             return None
         tied = None if n_tied == 1 else self._tied[:n_tied].copy()
@@ -285,7 +307,7 @@ class PrimalPosterior(RecordedPosterior):
     @property
     @handles_transaction
     def supports_batch_play(self) -> bool:
-        return self._precision is not None and feature_loops.is_compiled
+        return self._model is not None and feature_loops.is_compiled
 
     def _play(self, rounds: NDArray[np.float64], rewards: Matrix, exploration: float) -> tuple[Indices, Vector, Vector]:
         rows, means, widths = np.zeros(len(rounds), dtype=np.intp), np.zeros(len(rounds)), np.zeros(len(rounds))
@@ -297,16 +319,19 @@ class PrimalPosterior(RecordedPosterior):
             points = rounds.reshape(-1, rounds.shape[2])
             if not isinstance(self.kernel, Linear):  # other features may hide numbers from the compiled checks
                 points = self.kernel.kind.check(points)
-            features = self._features(points).reshape(len(rounds), n_points, -1)
+            assert self._model is not None
+            size = self._model.shape[1]
+            at_once = max(1, PLAYED_NUMBERS // (n_points * size))
             most = min(LARGEST, self.regularization / SMALLEST_REGULARIZATION) if self._is_well_posed else -1.0
             while done < len(rounds):
-                bound, weights, upper = self._width_bound(), self._mean_weights(), self._factor()
+                model, bound = self._complete_model()
                 turns = min(self._minorant_until - self.n_observations + 1, self._turns_left)
-                part = slice(done, min(len(rounds), done + turns))
+                part = slice(done, min(len(rounds), done + turns, done + at_once))
+                features = self._features(points[part.start * n_points : part.stop * n_points])
+                features = features.reshape(-1, n_points, size)
                 n_played = feature_loops.play(
-                    features[part], rewards[part], self._precision, upper, self._moments, weights, bound.direction,
-                    bound.flat, bound.peak, most, exploration, np.empty(n_points), self._spare, self._tied,
-                    rows[part], means[part], widths[part],
+                    features, rewards[part], model, bound.flat, bound.peak, most, exploration,
+                    np.empty((3, n_points)), self._tied, rows[part], means[part], widths[part],
                 )  # fmt: skip
                 self._note_turns(rounds[part][:n_played], rewards[part], rows[part][:n_played])
                 done += n_played
@@ -323,13 +348,13 @@ class PrimalPosterior(RecordedPosterior):
             self.record.queue(points, rewards[turns, rows].tolist())
             self._turns_left -= len(turns)
             if self._turns_left <= 0:
-                self._upper = self._weights = None
+                self._has_factor = self._has_weights = False
 
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         points = self.kernel.kind.check(points)
         others = points if others is None else self.kernel.kind.check(others)
         self._synchronize()
-        if self._precision is None:
+        if self._model is None:
             return self.kernel.gram(points, others) / self.regularization
         left, right = self._features(points), self._features(others)
         with limit_blas_threads(float(right.size) * max(left.shape)), np.errstate(over="ignore", invalid="ignore"):
@@ -342,9 +367,9 @@ class PrimalPosterior(RecordedPosterior):
         kind = self.kernel.kind
         points, others = kind.check(points), kind.check(others)
         self._synchronize()
-        if self._precision is None:
+        if self._model is None:
             return summed_similarity(self.kernel, points, weights, others) / self.regularization
-        n_features = len(self._precision)
+        n_features = self._model.shape[1]
         summed = sum(weights[block] @ self._features(part) for block, part in blocks(kind, points, n_features))
         solved = self._solve(np.asarray(summed))
         return np.concatenate([self._features(part) @ solved for _, part in blocks(kind, others, n_features)])
@@ -352,7 +377,7 @@ class PrimalPosterior(RecordedPosterior):
     @property
     def log_det_gain(self) -> float:
         self._synchronize()
-        if self._precision is None:
+        if self._model is None:
             return 0.0
         diagonal = np.diagonal(self._factor())
         return float(2.0 * np.log(diagonal).sum() - len(diagonal) * np.log(self.regularization))
@@ -394,17 +419,17 @@ class PrimalPosterior(RecordedPosterior):
                 self._factor()  # now, while the file can still be rejected
 
     def _features(self, points: Points) -> Matrix:
-        if self._precision is None:
+        if self._model is None:
             return self.kernel.features(points)
         is_plain = self._is_plain and type(points) is np.ndarray is type(self._known)
-        if is_plain and points.shape[1] == len(self._precision) and points.flags.c_contiguous:
+        if is_plain and points.shape[1] == self._model.shape[1] and points.flags.c_contiguous:
             return points  # type: ignore[no-any-return]
         if type(points) is not type(self._known):
             self.kernel.kind.validate_comparable(self._known, points)
         features = np.ascontiguousarray(self.kernel.features(points))  # as required by the compiled kernels
-        if features.shape[1] != len(self._precision):
+        if features.shape[1] != self._model.shape[1]:
             raise InvalidContexts(
-                f"These contexts have {features.shape[1]} features; those learnt before have {len(self._precision)}. "
+                f"These contexts have {features.shape[1]} features; those learned before have {self._model.shape[1]}. "
                 "Describe every action with the same columns."
             )
         return features
@@ -417,21 +442,34 @@ class PrimalPosterior(RecordedPosterior):
         return whitened
 
     def _factor(self) -> Matrix:
-        if self._upper is None:
-            assert self._precision is not None
+        assert self._model is not None
+        if not self._has_factor:
             # `size` would group the buffered observations; there are never fewer observations than points.
             if self.keep is not None and self.record.n_observations > self.keep < self.record.size:
                 self._merge_oldest(self.keep)
-            with self._clear_errors(), limit_blas_threads(float(len(self._precision)) ** 3):
-                self._upper = np.ascontiguousarray(cholesky(self._precision).T)
-            self._spare = np.zeros(len(self._upper))
-            self._turns_left = max(TURNS_PER_FACTOR, 4 * len(self._upper))
-        return self._upper
+            precision, upper, *_ = model_rows(self._model)
+            with self._clear_errors(), limit_blas_threads(float(len(precision)) ** 3):
+                upper[:] = cholesky(precision).T
+            self._turns_left = max(TURNS_PER_FACTOR, 4 * len(upper))
+            self._has_factor = True
+        return model_rows(self._model)[1]
 
     def _mean_weights(self) -> Vector:
-        if self._weights is None:
-            self._weights = self._solve(self._moments)
-        return self._weights
+        assert self._model is not None
+        _, _, moments, weights, *_ = model_rows(self._model)
+        if not self._has_weights:
+            weights[:] = self._solve(moments)
+            self._has_weights = True
+        return weights
+
+    def _complete_model(self) -> tuple[Matrix, Minorant]:
+        """Bring the model up to date for the compiled kernels; return it, and the bound on widths."""
+        bound = self._width_bound()
+        self._factor()
+        self._mean_weights()
+        assert self._model is not None
+        model_rows(self._model)[4][:] = bound.direction
+        return self._model, bound
 
     def _solve(self, right: Vector) -> Vector:
         """C⁻¹ times a vector."""
@@ -442,10 +480,30 @@ class PrimalPosterior(RecordedPosterior):
             solved: Vector = cho_solve((factor, False), right, check_finite=False)
         return solved
 
+    def _draw_weights(
+        self, n_draws: int, rng: np.random.Generator, spread: float, pending: Points | None, times: ArrayLike
+    ) -> Matrix | None:
+        """See `Posterior`: w ~ N(C⁻¹Φᵀy, v² γ C⁻¹), as C⁻¹Φᵀy + v sqrt(γ) U⁻¹ e with e standard normal."""
+        from scipy.linalg import solve_triangular
+
+        self._synchronize()
+        if self._model is None:
+            return None
+        upper = self._factor()
+        with limit_blas_threads(float(upper.size) * n_draws):
+            if pending is not None:
+                known = self._features(self.kernel.kind.check(pending))
+                scaled = known * np.sqrt(checked_times(times, len(known)))[:, None]
+                upper = cholesky(model_rows(self._model)[0] + scaled.T @ scaled).T
+            deviations = solve_triangular(upper, rng.standard_normal((len(upper), n_draws)), check_finite=False)
+        drawn: Matrix = self._mean_weights()[:, None] + spread * sqrt(self.regularization) * deviations
+        return drawn
+
     def _width_bound(self) -> Minorant:
         if self._minorant is None or (self.record.n_observations + self.n_merged) > self._minorant_until:
-            assert self._precision is not None
-            with limit_blas_threads(float(len(self._precision)) ** 3):
-                self._minorant = minorant_of(self._precision, self.regularization)
+            assert self._model is not None
+            precision, *_ = model_rows(self._model)
+            with limit_blas_threads(float(len(precision)) ** 3):
+                self._minorant = minorant_of(precision, self.regularization)
             self._minorant_until = int(GROWTH * (self.record.n_observations + self.n_merged)) + 8
         return self._minorant

@@ -183,7 +183,7 @@ class RecordedPosterior(Posterior):
         short = taken[times > self.record.counts[taken]]
         if short.size:
             seen = int(self.record.counts[short[0]])
-            raise NotLearnt(f"A point that was observed {seen} times cannot be taken back more often than that.")
+            raise NotLearnt(f"A point that was observed {seen} times cannot be removed more often than that.")
         self._note()
         self.record.subtract(slots, values)
         with self._clear_errors():
@@ -262,14 +262,14 @@ class RecordedPosterior(Posterior):
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """See `Posterior`; γα = s − n f, with f the fit at the observed points."""
         self._synchronize()
-        points, counts, sums = self.record.kept()
+        points, counts, sums = self.record.stored()
         fit, _ = self._predict(points)
         return points, (sums - counts * fit) / self.regularization, counts, sums
 
     def state(self) -> dict[str, NDArray[Any]]:
         if not self.size:
             return {}
-        points, counts, sums = self.record.kept()
+        points, counts, sums = self.record.stored()
         packed = self.kernel.kind.pack(points)
         totals = {"counts": counts, "sums": sums, "errors": self.record.errors()}
         return {**totals, **{f"points.{name}": array for name, array in packed.items()}}

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits.kernels import Kernel
-from kernelbandits.kernels.fourier_features import has_random_features, random_features
+from kernelbandits.kernels.fourier_features import draw_waves, has_random_features
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior.base import Posterior
 from kernelbandits.posterior.cholesky import cholesky
@@ -99,7 +99,7 @@ def draw_paths(
     pending: Points | None = None,
     times: ArrayLike = 1,
 ) -> Paths:
-    """Draw functions from the posterior: a prior draw, corrected by the data (Wilson et al. 2020).
+    """Draw functions from the posterior: in feature space, or a prior draw, corrected by the data (Wilson et al. 2020).
 
     With g₀ = φ·w a draw from the prior and e a draw of the noise, e ~ N(0, γ) for each observation,
 
@@ -108,6 +108,9 @@ def draw_paths(
     has the posterior's mean, and v² times its covariance as far as φ φᵀ equals the kernel: with random features, in
     expectation over these. Given g₀ and e the correction is exact. A point observed n times is one observation of its
     mean reward, with noise γ/n. Cost: O(m² + m D) per draw for m distinct points and D features, O(m + D) per point.
+
+    A posterior in the finite feature space of φ draws the weights themselves, w ~ N(C⁻¹Φᵀy, v² γ C⁻¹) and g = φ·w, at
+    O(D²) per draw and O(D) per point, for any number of observations.
 
     Parameters
     ----------
@@ -118,7 +121,7 @@ def draw_paths(
     prior
         φ, as returned by `feature_map`.
     rng
-        Draws w (D × n_draws standard normal numbers), then e / sqrt(γ/n) (m × n_draws).
+        Draws D × n_draws standard normal numbers for w; without a feature space, then m × n_draws for e / sqrt(γ/n).
     spread
         v.
     pending
@@ -127,6 +130,10 @@ def draw_paths(
         Number of times each of these is pending.
     """
     kernel = posterior.kernel
+    if isinstance(prior, _OwnFeatures):
+        drawn = posterior._draw_weights(n_draws, rng, spread, pending, times)
+        if drawn is not None:
+            return Paths(kernel, prior, drawn, ())
     prior_weights = spread * rng.standard_normal((prior.n_features, n_draws))
     whole, parts = posterior, list[tuple[Points, Matrix]]()
     if posterior.size:
@@ -153,7 +160,7 @@ def feature_map(kernel: Kernel, points: Points, n_features: int, rng: np.random.
     own = kernel.n_features(points)
     if own is not None:
         return _OwnFeatures(kernel, own)
-    return random_features(kernel, points.shape[1] if has_random_features(kernel) else 1, n_features, rng)
+    return draw_waves(kernel, points.shape[1] if has_random_features(kernel) else 1, n_features // 2, rng)
 
 
 def has_feature_map(kernel: Kernel, points: Points) -> bool:

@@ -16,6 +16,7 @@ from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = [
     "BLOCK",
+    "Pull",
     "best_loop",
     "changes_loop",
     "loops",
@@ -29,39 +30,52 @@ __all__ = [
 BLOCK: Final = 1024
 """Actions per block: a block of column, means and variances (24 kB) fits into the L1 cache."""
 
+PER_FLAG: Final = 128
+"""Actions per candidate flag, a divisor of `BLOCK`: the search reads the flagged ones twice, one by one."""
+
 Flags = NDArray[np.uint8]
+
+
+class Pull(NamedTuple):
+    """One pull; a kernel takes it as a plain tuple.
+
+    c = factor · rows[base] − Σ_{first ≤ j < last} weights[j] · rows[j]
+    mean += gain · c,   variance −= shrink · c²
+    """
+
+    base: int
+    factor: float
+    first: int
+    last: int
+    target: int
+    """Row to which the column is written; −1 for none."""
+
+    gain: float
+    shrink: float
 
 
 @part()
 def pull_loop(
+    given_pull: tuple[Any, ...],
     rows: Matrix,
-    base: int,
-    factor: float,
-    first: int,
-    last: int,
     weights: Vector,
-    target: int,
-    gain: float,
-    shrink: float,
     items: Matrix,
     start: int,
     stop: int,
     squared: float,
     threshold: float,
-    block_flags: Flags,
+    flags: Flags,
 ) -> None:
-    """Apply one pull to the actions [start, stop): compute the column, update by it, and mark candidate blocks.
+    """Apply one pull to the actions [start, stop): compute the column, update by it, and mark candidates.
 
-        c = factor · rows[base] − Σ_{first ≤ j < last} weights[j] · rows[j]
-        mean += gain · c,   variance −= shrink · c²
-
-    Means and variances are the first two rows of `items`. The column is written to rows[target], unless target is −1.
-    block_flags[b] is set if any action of block b has mean + sqrt(squared · variance) ≥ threshold, tested without a
-    square root: mean ≥ threshold or (threshold − mean)² ≤ squared · variance.
+    Means and variances are the first two rows of `items`. flags[b] is set if any action of [128 b, 128 b + 128) has
+    mean + sqrt(squared · variance) ≥ threshold, tested without a square root: mean ≥ threshold or
+    (threshold − mean)² ≤ squared · variance.
     """
-    column = np.empty(1024)
-    for begin in range(start, stop, 1024):
-        end = min(begin + 1024, stop)
+    base, factor, first, last, target, gain, shrink = Pull(*given_pull)
+    column = np.empty(BLOCK)
+    for begin in range(start, stop, BLOCK):
+        end = min(begin + BLOCK, stop)
         n = end - begin
         source = rows[base, begin:end]
         for a in range(n):
@@ -80,29 +94,31 @@ def pull_loop(
                 column[a] -= w0 * r0[a]
             j += 1
         if target >= 0:
-            kept = rows[target, begin:end]
+            stored = rows[target, begin:end]
             for a in range(n):
-                kept[a] = column[a]
-        m, v = items[0, begin:end], items[1, begin:end]
-        count = 0
-        for a in range(n):
-            c = column[a]
-            now = m[a] + gain * c
-            left = v[a] - shrink * (c * c)
-            m[a] = now
-            v[a] = left
-            gap = threshold - now
-            if gap <= 0.0:
-                gap = 0.0
-            count += gap * gap <= squared * max(left, 0.0)
-        block_flags[begin // 1024] = count > 0
+                stored[a] = column[a]
+        for low in range(0, n, PER_FLAG):
+            high = min(low + PER_FLAG, n)
+            changes, m, v = column[low:high], items[0, begin + low : begin + high], items[1, begin + low : begin + high]
+            count = 0
+            for a in range(high - low):
+                c = changes[a]
+                now = m[a] + gain * c
+                left = v[a] - shrink * (c * c)
+                m[a] = now
+                v[a] = left
+                gap = threshold - now
+                if gap <= 0.0:
+                    gap = 0.0
+                count += gap * gap <= squared * max(left, 0.0)
+            flags[(begin + low) // PER_FLAG] = count > 0
 
 
 @part()
-def screen_loop(items: Matrix, start: int, stop: int, squared: float, threshold: float, block_flags: Flags) -> None:
-    """Mark candidate blocks, as in `pull_loop`, if nothing has changed."""
-    for begin in range(start, stop, 1024):
-        end = min(begin + 1024, stop)
+def screen_loop(items: Matrix, start: int, stop: int, squared: float, threshold: float, flags: Flags) -> None:
+    """Mark candidates, as in `pull_loop`, if nothing has changed."""
+    for begin in range(start, stop, PER_FLAG):
+        end = min(begin + PER_FLAG, stop)
         m, v = items[0, begin:end], items[1, begin:end]
         count = 0
         for a in range(end - begin):
@@ -110,12 +126,12 @@ def screen_loop(items: Matrix, start: int, stop: int, squared: float, threshold:
             if gap <= 0.0:
                 gap = 0.0
             count += gap * gap <= squared * max(v[a], 0.0)
-        block_flags[begin // 1024] = count > 0
+        flags[begin // PER_FLAG] = count > 0
 
 
 @part()
-def best_loop(items: Matrix, exploration: float, stop: int, block_flags: Flags, tied: Indices) -> tuple[float, int]:
-    """Best score of the marked blocks, the number of actions tied with it, and those actions, lowest first.
+def best_loop(items: Matrix, exploration: float, stop: int, flags: Flags, tied: Indices) -> tuple[float, int]:
+    """Best score of the flagged actions, the number of actions tied with it, and those actions, lowest first.
 
     If more than len(tied) actions are tied, they are counted but not listed. A square root is applied only of actions
     near the best so far: the allowance of 1e-9 in the squares is far above their rounding error.
@@ -124,9 +140,9 @@ def best_loop(items: Matrix, exploration: float, stop: int, block_flags: Flags, 
     squared = exploration * exploration * (1.0 + 1e-9)
     is_plain = exploration < 0.0
     best = -np.inf
-    for block in range(len(block_flags)):
-        if block_flags[block]:
-            for a in range(block * 1024, min(block * 1024 + 1024, stop)):
+    for place in range(len(flags)):
+        if flags[place]:
+            for a in range(place * PER_FLAG, min(place * PER_FLAG + PER_FLAG, stop)):
                 gap = best - mean[a]
                 if is_plain or gap <= 0.0 or gap * gap <= squared * variance[a]:
                     score = mean[a] + exploration * sqrt(max(variance[a], 0.0))
@@ -134,9 +150,9 @@ def best_loop(items: Matrix, exploration: float, stop: int, block_flags: Flags, 
                         best = score
     worst = best - 1e-10 * max(1.0, abs(best))  # TIE_TOLERANCE; a test compares
     n_tied = 0
-    for block in range(len(block_flags)):
-        if block_flags[block]:
-            for a in range(block * 1024, min(block * 1024 + 1024, stop)):
+    for place in range(len(flags)):
+        if flags[place]:
+            for a in range(place * PER_FLAG, min(place * PER_FLAG + PER_FLAG, stop)):
                 gap = worst - mean[a]
                 if (is_plain or gap <= 0.0 or gap * gap <= squared * variance[a]) and mean[a] + exploration * sqrt(
                     max(variance[a], 0.0)
@@ -160,8 +176,8 @@ def changes_loop(counts: Vector, sums: Vector, applied: Matrix, found: Indices) 
 def rest_loop(mean: Vector, roots: Vector, factors: Vector, highest: Vector) -> None:
     """highest[f] = max over actions of mean + roots · factors[f]."""
     highest[:] = -np.inf
-    for begin in range(0, len(mean), 1024):
-        end = min(begin + 1024, len(mean))
+    for begin in range(0, len(mean), BLOCK):
+        end = min(begin + BLOCK, len(mean))
         m, r = mean[begin:end], roots[begin:end]
         for f in range(len(factors)):
             factor, top = factors[f], -np.inf
@@ -181,7 +197,7 @@ class LogArrays(NamedTuple):
     runs: Matrix
     rows: Matrix
     items: Matrix
-    block_flags: Flags
+    flags: Flags
     tied: Indices
     state: Vector
 
@@ -189,6 +205,7 @@ class LogArrays(NamedTuple):
 class RoundLimits(NamedTuple):
     """Sizes of a `ColumnLog` and limits of one round; a kernel takes them as a plain tuple."""
 
+    n_slots: int
     n_runs: int
     size: int
     n_items: int
@@ -200,7 +217,7 @@ class RoundLimits(NamedTuple):
     """Whether rows[n_runs] holds the similarities of a new slot."""
 
 
-DRIFT, SPREAD, UPDATES, READ, BEST, SLOT, LEADER, RUNS, REACH, LARGEST, N_STATE = range(11)
+DRIFT, MEAN_DRIFT, UPDATES, READ, BEST, SLOT, LEADER, RUNS, INNOVATION, LARGEST, N_STATE = range(11)
 """Indices into a log's `state`: the largest difference between the two values that the log has for v(x) of a repeated
 x; Σ sqrt(v(x)) |gain| over the pulls, see `ActiveSet`; the number of pulls; a running mean of the columns read per
 pull; the best score; the slot pulled last; the last best action, −1 for none; the number of runs; Σ gain² d/n over the
@@ -237,24 +254,26 @@ def round_loop(  # noqa: C901 – one call instead of several is the purpose
     """
     arrays, limits = LogArrays(*given_arrays), RoundLimits(*given_limits)
     applied, slots, marks, runs = arrays.applied, arrays.slots, arrays.marks, arrays.runs
-    rows, items, block_flags, tied, state = arrays.rows, arrays.items, arrays.block_flags, arrays.tied, arrays.state
+    rows, items, flags, tied, state = arrays.rows, arrays.items, arrays.flags, arrays.tied, arrays.state
     n_runs, size, n_items, frozen_runs = limits.n_runs, limits.size, limits.n_items, limits.frozen_runs
-    slot, is_same, largest = -1, True, 0.0
-    for i in range(len(counts)):
-        largest = max(largest, abs(sums[i]))
-        if counts[i] != applied[COUNT, i] or sums[i] != applied[TOTAL, i]:
-            if slot >= 0:
-                return -1
-            slot = i
-    if state[LARGEST] > 100.0 * max(1.0, largest):  # FALL; a test compares
+    n_changed, n_large = 0, 0
+    for i in range(min(limits.n_slots, len(counts))):
+        n_changed += (counts[i] != applied[COUNT, i]) | (sums[i] != applied[TOTAL, i])
+        n_large += 100.0 * abs(sums[i]) >= state[LARGEST]  # FALL; a test compares
+    if n_changed > 1 or (n_large == 0 and state[LARGEST] > 100.0):
         return -1
+    slot, is_same = -1, True
+    if n_changed > 0:
+        slot = 0
+        while counts[slot] == applied[COUNT, slot] and sums[slot] == applied[TOTAL, slot]:
+            slot += 1
     squared = beta * beta
     if slot < 0:
         leader, threshold = int(state[LEADER]), -np.inf
         if leader >= 0:
             score = items[MEAN, leader] + beta * sqrt(max(items[VARIANCE, leader], 0.0))
             threshold = score - (1e-10 + 1e-12) * max(1.0, abs(score))
-        screen_loop(items, 0, size, squared, threshold, block_flags)
+        screen_loop(items, 0, size, squared, threshold, flags)
     else:
         times, total = counts[slot] - applied[COUNT, slot], sums[slot] - applied[TOTAL, slot]
         position, known = slots[POSITION, slot], slots[LAST_RUN, slot]
@@ -283,10 +302,8 @@ def round_loop(  # noqa: C901 – one call instead of several is the purpose
             score = before + begun * gain + beta * sqrt(max(left, 0.0))
             threshold = score - (1e-10 + 1e-12) * max(1.0, abs(score))
         if is_same:
-            pull_loop(
-                rows, known, factor, known, known, runs[SCRATCH], -1, gain, times / scale,
-                items, 0, size, squared, threshold, block_flags,
-            )  # fmt: skip
+            pull = Pull(known, factor, known, known, -1, gain, times / scale)
+            pull_loop(pull, rows, runs[SCRATCH], items, 0, size, squared, threshold, flags)
             count = runs[COUNT, known] + times
             whole = count * runs[INITIAL_VARIANCE, known] + gamma
             runs[COUNT, known], runs[PIVOT, known], runs[WEIGHT, known] = count, whole, count / whole
@@ -295,10 +312,8 @@ def round_loop(  # noqa: C901 – one call instead of several is the purpose
         else:
             for j in range(known + 1, n_runs):
                 runs[SCRATCH, j] = runs[WEIGHT, j] * rows[j, position]
-            pull_loop(
-                rows, n_runs if known < 0 else known, factor, known + 1, n_runs, runs[SCRATCH], n_runs, gain,
-                times / scale, items, 0, size, squared, threshold, block_flags,
-            )  # fmt: skip
+            pull = Pull(n_runs if known < 0 else known, factor, known + 1, n_runs, n_runs, gain, times / scale)
+            pull_loop(pull, rows, runs[SCRATCH], items, 0, size, squared, threshold, flags)
             if known >= 0:
                 state[DRIFT] = max(state[DRIFT], abs(rows[n_runs, position] - begun))
             marks[RUN_SLOT, n_runs], marks[RUN_POSITION, n_runs], marks[BEFORE, n_runs] = slot, position, known
@@ -307,15 +322,15 @@ def round_loop(  # noqa: C901 – one call instead of several is the purpose
             runs[WEIGHT, n_runs], runs[MEAN_COEFFICIENT, n_runs] = times / scale, gain
             slots[LAST_RUN, slot] = n_runs
         items[VARIANCE, position] = left
-        block_flags[position // 1024] = 1  # its own variance is known more accurately than by the pass
+        flags[position // PER_FLAG] = 1  # its own variance is known more accurately than by the pass
         applied[COUNT, slot], applied[TOTAL, slot] = counts[slot], sums[slot]
-        state[SPREAD] += sqrt(max(begun, 0.0)) * abs(gain)
-        state[REACH] += gain * gain * scale / times
+        state[MEAN_DRIFT] += sqrt(max(begun, 0.0)) * abs(gain)
+        state[INNOVATION] += gain * gain * scale / times
         state[UPDATES] += 1.0
         state[READ] += 0.05 * (n_runs - 1 - known - state[READ])
-        state[LARGEST] = max(state[LARGEST], largest)
+        state[LARGEST] = max(state[LARGEST], abs(sums[slot]))
     state[RUNS] = n_runs if is_same else n_runs + 1
-    best, n_tied = best_loop(items, beta, n_items, block_flags, tied)
+    best, n_tied = best_loop(items, beta, n_items, flags, tied)
     state[BEST] = best
     if n_tied > 0:
         state[LEADER] = tied[0]
@@ -331,8 +346,8 @@ def make_loops() -> Loops:
     return Loops(
         pull=Loop(
             loop=pull_loop,
-            signature=f"void({MATRIX}, int64, float64, int64, int64, {VECTOR}, int64, float64, float64, {PART}, "
-            f"float64, float64, {FLAGS})",
+            signature="void(Tuple((int64, float64, int64, int64, int64, float64, float64)), "
+            f"{MATRIX}, {VECTOR}, {PART}, float64, float64, {FLAGS})",
         ),
         screen=Loop(loop=screen_loop, signature=f"void({PART}, float64, float64, {FLAGS})"),
         best=Loop(
@@ -352,7 +367,7 @@ def make_loops() -> Loops:
         round=Loop(
             loop=round_loop,
             signature=f"int64(Tuple(({MATRIX}, {TABLE}, {TABLE}, {MATRIX}, {MATRIX}, {MATRIX}, {FLAGS}, {PLACES}, "
-            f"{VECTOR})), {VECTOR}, {VECTOR}, Tuple((int64, int64, int64, int64, int64, boolean)), float64, float64)",
+            f"{VECTOR})), {VECTOR}, {VECTOR}, Tuple(({', '.join(['int64'] * 6)}, boolean)), float64, float64)",
         ),
     )
 

@@ -4,18 +4,29 @@ Similarities are computed on blocks of observations that fit into the L1 cache. 
 elementwise or a sum in any order. `exp` is implemented here, because one library call per entry would prevent
 vectorization: x = n·ln 2 + r, a polynomial for exp(r), and n added to the exponent bits. The scan uses single
 precision, which halves its time; `similarities.Distances` bounds its errors. Rows for exact results use double
-precision.
+precision. Parts for both precisions take their numbers from the arrays: `squared.dtype.type(0.5)`.
 """
 
 from __future__ import annotations
 
 from math import factorial, sqrt
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._compile import FUSED, IN_ANY_ORDER, MATRIX, VECTOR, Loop, Loops, matrix_at, part
+from kernelbandits._compile import (
+    FUSED,
+    IN_ANY_ORDER,
+    MATRIX,
+    VECTOR,
+    Loop,
+    Loops,
+    exchange_cell,
+    load_cell,
+    matrix_at,
+    part,
+)
 from kernelbandits.types import Indices, Matrix, Vector
 
 __all__ = ["BoundTerms", "CandidateBatch", "screening_loops"]
@@ -28,15 +39,16 @@ BLOCK: Final = 512
 Floats = NDArray[np.float32]
 Bits = NDArray[np.int32]
 LongBits = NDArray[np.int64]
+Numbers = NDArray[Any]
+"""Floats or doubles."""
 
 # Single precision: a polynomial for exp on [−ln 2 / 2, ln 2 / 2], relative error 3e-9 before rounding.
 P1, P2, P3 = np.float32(1.0000000379432987), np.float32(0.5000000047401582), np.float32(0.16666414507170133)
 P4, P5, P6 = np.float32(0.041666351638002974), np.float32(0.008375210200854223), np.float32(0.00139412131250564)
-ONE, ZERO, HALF = np.float32(1.0), np.float32(0.0), np.float32(0.5)
+ONE, ZERO = np.float32(1.0), np.float32(0.0)
 LOG2E, MAGIC = np.float32(1.4426950408889634), np.float32(1.5 * 2.0**23)
 LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 LOWEST = np.float32(-86.0)
-ROOT3, ROOT5, FIVE_THIRDS = np.float32(3.0**0.5), np.float32(5.0**0.5), np.float32(5.0 / 3.0)
 
 # Double precision: the series of exp, truncated where terms are below 1e-17.
 S2, S3, S4, S5, S6, S7 = (1.0 / factorial(n) for n in range(2, 8))
@@ -44,11 +56,10 @@ S8, S9, S10, S11, S12, S13 = (1.0 / factorial(n) for n in range(8, 14))
 LONG_LOG2E, LONG_MAGIC = 1.4426950408889634, 1.5 * 2.0**52
 LONG_LN2_HIGH, LONG_LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 LONG_LOWEST = -700.0
-LONG_ROOT3, LONG_ROOT5, LONG_FIVE_THIRDS = 3.0**0.5, 5.0**0.5, 5.0 / 3.0
 
 
 @part(FUSED)
-def _add_four(squared: Floats, z0: Floats, z1: Floats, z2: Floats, z3: Floats, x: Floats) -> None:
+def _add_four(squared: Numbers, z0: Numbers, z1: Numbers, z2: Numbers, z3: Numbers, x: Numbers) -> None:
     """Add (x − z)² over four columns."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     for j in range(len(squared)):
@@ -57,18 +68,21 @@ def _add_four(squared: Floats, z0: Floats, z1: Floats, z2: Floats, z3: Floats, x
 
 
 @part(FUSED)
-def _add_one(squared: Floats, z: Floats, x: np.float32) -> None:
+def _add_one(squared: Numbers, z: Numbers, x: Any) -> None:
     for j in range(len(squared)):
         d = x - z[j]
         squared[j] += d * d
 
 
 @part(FUSED)
-def _profile(squared: Floats, exponent: Floats, factor: Floats, profile: int) -> None:
+def _profile(squared: Numbers, exponent: Numbers, factor: Numbers, profile: int) -> None:
     """Write the exponent of k, and from profile 2 on its polynomial `factor`; `squared` is overwritten."""
+    number = squared.dtype.type
+    half, one, five_thirds = number(0.5), number(1.0), number(5.0 / 3.0)
+    root3, root5 = number(3.0**0.5), number(5.0**0.5)
     if profile == 0:
         for j in range(len(squared)):
-            exponent[j] = -HALF * squared[j]
+            exponent[j] = -half * squared[j]
         return
     for j in range(len(squared)):
         squared[j] = np.sqrt(squared[j])
@@ -77,14 +91,14 @@ def _profile(squared: Floats, exponent: Floats, factor: Floats, profile: int) ->
             exponent[j] = -squared[j]
     elif profile == 2:
         for j in range(len(squared)):
-            r = ROOT3 * squared[j]
+            r = root3 * squared[j]
             exponent[j] = -r
-            factor[j] = ONE + r
+            factor[j] = one + r
     else:
         for j in range(len(squared)):
-            r = ROOT5 * squared[j]
+            r = root5 * squared[j]
             exponent[j] = -r
-            factor[j] = ONE + r + FIVE_THIRDS * squared[j] * squared[j]
+            factor[j] = one + r + five_thirds * squared[j] * squared[j]
 
 
 @part(FUSED)
@@ -107,7 +121,7 @@ def _add_exponent(result: Bits, whole: Bits) -> None:
 
 
 @part(FUSED)
-def _multiply(similarity: Floats, factor: Floats) -> None:
+def _multiply(similarity: Numbers, factor: Numbers) -> None:
     for j in range(len(similarity)):
         similarity[j] *= factor[j]
 
@@ -182,44 +196,6 @@ def scan_loop(
 
 
 @part(FUSED)
-def _long_add_four(squared: Vector, z0: Vector, z1: Vector, z2: Vector, z3: Vector, x: Vector) -> None:
-    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-    for j in range(len(squared)):
-        d0, d1, d2, d3 = x0 - z0[j], x1 - z1[j], x2 - z2[j], x3 - z3[j]
-        squared[j] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
-
-
-@part(FUSED)
-def _long_add_one(squared: Vector, z: Vector, x: float) -> None:
-    for j in range(len(squared)):
-        d = x - z[j]
-        squared[j] += d * d
-
-
-@part(FUSED)
-def _long_profile(squared: Vector, exponent: Vector, factor: Vector, profile: int) -> None:
-    if profile == 0:
-        for j in range(len(squared)):
-            exponent[j] = -0.5 * squared[j]
-        return
-    for j in range(len(squared)):
-        squared[j] = np.sqrt(squared[j])
-    if profile == 1:
-        for j in range(len(squared)):
-            exponent[j] = -squared[j]
-    elif profile == 2:
-        for j in range(len(squared)):
-            r = LONG_ROOT3 * squared[j]
-            exponent[j] = -r
-            factor[j] = 1.0 + r
-    else:
-        for j in range(len(squared)):
-            r = LONG_ROOT5 * squared[j]
-            exponent[j] = -r
-            factor[j] = 1.0 + r + LONG_FIVE_THIRDS * squared[j] * squared[j]
-
-
-@part(FUSED)
 def _long_exp_parts(exponent: Vector, whole: Vector, result: Vector) -> None:
     for j in range(len(exponent)):
         x = max(exponent[j], LONG_LOWEST)
@@ -238,12 +214,6 @@ def _long_add_exponent(result: LongBits, whole: LongBits) -> None:
         result[j] += whole[j] << 52
 
 
-@part(FUSED)
-def _long_multiply(similarity: Vector, factor: Vector) -> None:
-    for j in range(len(similarity)):
-        similarity[j] *= factor[j]
-
-
 def rows_loop(points: Matrix, columns: Matrix, n_known: int, roots: Vector, profile: int, result: Matrix) -> None:
     """result[a, j] = roots[j] · k(x_a, z_j), in full double precision."""
     n_columns = points.shape[1]
@@ -260,17 +230,17 @@ def rows_loop(points: Matrix, columns: Matrix, n_known: int, roots: Vector, prof
             while i + 4 <= n_columns:
                 z0, z1 = columns[i, begin:end], columns[i + 1, begin:end]
                 z2, z3 = columns[i + 2, begin:end], columns[i + 3, begin:end]
-                _long_add_four(squared, z0, z1, z2, z3, x[i : i + 4])
+                _add_four(squared, z0, z1, z2, z3, x[i : i + 4])
                 i += 4
             while i < n_columns:
-                _long_add_one(squared, columns[i, begin:end], x[i])
+                _add_one(squared, columns[i, begin:end], x[i])
                 i += 1
-            _long_profile(squared, exponent, factor, profile)
+            _profile(squared, exponent, factor, profile)
             _long_exp_parts(exponent, squared, row)
             _long_add_exponent(row.view(np.int64), squared.view(np.int64))
             if profile > 1:
-                _long_multiply(row, factor)
-            _long_multiply(row, roots[begin:end])
+                _multiply(row, factor)
+            _multiply(row, roots[begin:end])
 
 
 # -- candidate elimination ---------------------------------------------------------------------------------------------
@@ -337,34 +307,52 @@ def dot(first: Vector, second: Vector) -> float:
 
 
 @part(FUSED)
-def substitute_loop(left: Matrix, corner: Matrix, start: int, first: int, last: int, rights: Matrix) -> None:
+def _subtract_columns(
+    rows: Matrix, row: int, since: int, until: int, offset: int, rights: Matrix, results: Matrix, place: int
+) -> None:
+    """Subtract the terms of columns [since, until) of four rows of L from results[:, place : place + 4].
+
+    Column 0 belongs to entry `offset` of the right-hand sides.
+    """
+    n_rights = len(rights)
+    for begin in range(since, until, 1024):  # four pieces of L stay in cache for all right-hand sides
+        end = min(begin + 1024, until)
+        l0, l1 = rows[row, begin:end], rows[row + 1, begin:end]
+        l2, l3 = rows[row + 2, begin:end], rows[row + 3, begin:end]
+        first, last = offset + begin, offset + end
+        for r in range(0, n_rights - 1, 2):
+            at_u, at_v = results[r, place : place + 4], results[r + 1, place : place + 4]
+            _subtract_for_two(l0, l1, l2, l3, rights[r, first:last], rights[r + 1, first:last], at_u, at_v)
+        if n_rights % 2:
+            _subtract_for_one(l0, l1, l2, l3, rights[-1, first:last], results[n_rights - 1, place : place + 4])
+
+
+@part(FUSED)
+def substitute_loop(
+    left: Matrix, corner: Matrix, start: int, first: int, last: int, since: int, rights: Matrix
+) -> None:
     """Solve rights[:, start + first : start + last] in place; one right-hand side per row.
 
-    All entries before that range must be solved already. `left` holds a panel's columns before `start`, `corner` those
-    from `start` on; `first` and `last` are rows of both.
+    All entries before that range must be solved already, and for each complete group of four rows the terms of those
+    before `since` are subtracted already. `left` holds a panel's columns before `start`, `corner` those from `start`
+    on; `first` and `last` are rows of both.
     """
     n_rights = len(rights)
     end_of_fours = first + (last - first) // 4 * 4
+    skipped = max(0, since - start)
     for row in range(first, end_of_fours, 4):
         here = start + row
-        for begin in range(0, start, 1024):  # four pieces of L stay in cache for all right-hand sides
-            end = min(begin + 1024, start)
-            l0, l1 = left[row, begin:end], left[row + 1, begin:end]
-            l2, l3 = left[row + 2, begin:end], left[row + 3, begin:end]
-            for r in range(0, n_rights - 1, 2):
-                at_u, at_v = rights[r, here : here + 4], rights[r + 1, here : here + 4]
-                _subtract_for_two(l0, l1, l2, l3, rights[r, begin:end], rights[r + 1, begin:end], at_u, at_v)
-            if n_rights % 2:
-                _subtract_for_one(l0, l1, l2, l3, rights[-1, begin:end], rights[-1, here : here + 4])
+        _subtract_columns(left, row, since, start, 0, rights, rights, here)
         c0, c1, c2, c3 = corner[row], corner[row + 1], corner[row + 2], corner[row + 3]
         for r in range(n_rights):
-            _subtract_for_one(c0, c1, c2, c3, rights[r, start:here], rights[r, here : here + 4])
-            _solve_four(c0, c1, c2, c3, row, rights[r, here : here + 4])
+            known, unknown = rights[r, start + skipped : here], rights[r, here : here + 4]
+            _subtract_for_one(c0[skipped:], c1[skipped:], c2[skipped:], c3[skipped:], known, unknown)
+            _solve_four(c0, c1, c2, c3, row, unknown)
     for row in range(end_of_fours, last):
         here = start + row
         for r in range(n_rights):
-            known = dot(left[row], rights[r, :start]) + dot(corner[row, :row], rights[r, start:here])
-            rights[r, here] = (rights[r, here] - known) / corner[row, row]
+            known_terms = dot(left[row], rights[r, :start]) + dot(corner[row, :row], rights[r, start:here])
+            rights[r, here] = (rights[r, here] - known_terms) / corner[row, row]
 
 
 @part(FUSED)
@@ -376,25 +364,29 @@ def _subtract_four(
 
 
 @part(FUSED)
-def substitute_back_loop(left: Matrix, corner: Matrix, start: int, n_rows: int, right: Vector) -> None:
-    """One panel step of L⁻ᵀ b: solve the panel's unknowns, then subtract their terms from the earlier entries of b.
-
-    All entries after the panel must be solved already.
-    """
+def _solve_back(corner: Matrix, start: int, n_rows: int, right: Vector) -> None:
+    """Solve a panel's unknowns of L⁻ᵀ b; all entries after the panel must be solved and subtracted already."""
     for row in range(n_rows - 1, -1, -1):
         x = right[start + row] / corner[row, row]
         right[start + row] = x
         for c in range(row):
             right[start + c] -= corner[row, c] * x
-    before = right[:start]
+
+
+@part(FUSED)
+def _subtract_back(left: Matrix, start: int, n_rows: int, first: int, last: int, right: Vector) -> None:
+    """Subtract the terms of a panel's unknowns from the entries [first, last) of b before it."""
+    before = right[first:last]
     n_fours = n_rows // 4 * 4
     for row in range(0, n_fours, 4):
         x0, x1 = right[start + row], right[start + row + 1]
         x2, x3 = right[start + row + 2], right[start + row + 3]
-        _subtract_four(left[row], left[row + 1], left[row + 2], left[row + 3], x0, x1, x2, x3, before)
+        l0, l1 = left[row, first:last], left[row + 1, first:last]
+        l2, l3 = left[row + 2, first:last], left[row + 3, first:last]
+        _subtract_four(l0, l1, l2, l3, x0, x1, x2, x3, before)
     for row in range(n_fours, n_rows):
-        for c in range(start):
-            before[c] -= left[row, c] * right[start + row]
+        for c in range(first, last):
+            right[c] -= left[row, c] * right[start + row]
 
 
 class BoundTerms(NamedTuple):
@@ -438,6 +430,56 @@ class CandidateBatch(NamedTuple):
     order: Indices
     """Place in the batch of each row: candidates are swapped."""
 
+
+class Team(NamedTuple):
+    """State that all threads of one elimination share; a kernel takes it as a plain tuple. Empty: no threads, no parts.
+
+    The rows of the factor are solved in steps of 64, by the leading thread. What other threads take from it are parts:
+    sums over four rows of a step and the columns that were solved `LAG` steps before. A part is a function of these
+    alone, so it does not matter which thread computes it, nor whether two do: the leading thread repeats a part that
+    another one does not finish, because its processor does something else.
+    """
+
+    cells: NDArray[np.int64]
+    """Counters, with the places below."""
+
+    done: NDArray[np.int64]
+    """Per part, 1 if its sums are written."""
+
+    stretches: NDArray[np.int64]
+    """Per stretch of rows that are solved for the same candidates, its description with the columns below."""
+
+    sums: NDArray[np.float64]
+    """Negative sums, per buffer and candidate, at the places of its rows; two if stretches have equal rows."""
+
+
+TAKEN, AVAILABLE, N_STRETCHES, N_PARTS, N_CELLS = range(0, 80, 16)
+"""Cells of `Team.cells`, 128 bytes apart: parts taken so far and parts that may be taken (-1 at the end), which all
+threads read; and numbers of stretches and of parts so far, which only the leading thread uses."""
+
+FIRST_PART, END_PART, FIRST_ROW, END_ROW, FIRST_PLACE, END_PLACE, BUFFER, N_STRETCH = range(8)
+"""Columns of `Team.stretches`: numbers of its parts, rows of the factor, places in the batch, and buffer of sums."""
+
+STEP: Final = 64
+"""Rows of a step."""
+
+PARTS: Final = 16
+"""Parts of a complete step: four rows each."""
+
+LAG: Final = 1
+"""Steps by which the columns of a part are behind: so many steps may be in work while one is being closed."""
+
+STRETCHES: Final = 3
+"""Largest number of stretches of an elimination: the first rows, the incumbents, and the others."""
+
+FEW: Final = 3
+"""Candidates up to which reading the factor takes longer than computing with it: eliminating one saves little."""
+
+PATIENCE: Final = 300_000
+"""Looks, of about half a nanosecond, after which the leading thread repeats a part that it waits for."""
+
+IDLE: Final = 4_000_000
+"""Looks after which a helper leaves that finds nothing to do: the leading thread does not run now."""
 
 UPPER, EXPLAINED, PRIOR, OLD_MEAN, MEAN, WIDTH, N_STATE = range(7)
 """Columns of `CandidateBatch.state`: upper bound of the score, Σ w² so far, k(x, x), old mean, mean and width."""
@@ -549,6 +591,94 @@ def _update(
 
 
 @part(FUSED)
+def _sum_part(panels: NDArray[np.int64], columns: Matrix, team: Team, number: int, task: int, own: Matrix) -> None:
+    """Compute a part of a stretch; `own` is the calling thread's buffer."""
+    stretch = team.stretches[number]
+    first, stop, step = stretch[FIRST_PLACE], stretch[END_PLACE], (task - stretch[FIRST_PART]) // PARTS
+    here = stretch[FIRST_ROW] + STEP * step + 4 * ((task - stretch[FIRST_PART]) % PARTS)
+    known = stretch[FIRST_ROW] + STEP * max(0, step - LAG)
+    p = here // panels[1, START] if len(panels) > 1 else 0
+    start, n_rows = panels[p, START], panels[p, N_ROWS]
+    left = matrix_at(panels[p, LEFT], n_rows, start)
+    rights = columns[first:stop]
+    own[: stop - first] = 0.0
+    _subtract_columns(left, here - start, 0, min(known, start), 0, rights, own, 0)
+    if known > start:
+        corner = matrix_at(panels[p, CORNER], n_rows, panels[p, CORNER_WIDTH])
+        _subtract_columns(corner, here - start, 0, known - start, start, rights, own, 0)
+    sums = team.sums[stretch[BUFFER]]
+    for place in range(first, stop):
+        for i in range(4):
+            sums[place, here + i] = own[place - first, i]
+    exchange_cell(team.done, task, 0, 1)
+
+
+@part(FUSED)
+def _take_part(cells: NDArray[np.int64]) -> int:
+    """Number of a part that no thread has taken yet; -1 if none is available."""
+    while True:
+        task = load_cell(cells, TAKEN)
+        if task >= load_cell(cells, AVAILABLE):
+            return -1
+        if exchange_cell(cells, TAKEN, task, task + 1):
+            return task
+
+
+@part(FUSED)
+def _make_available(cells: NDArray[np.int64], n_parts: int) -> None:
+    exchange_cell(cells, AVAILABLE, cells[AVAILABLE], n_parts)  # always succeeds: only the leading thread does this
+
+
+@part(FUSED)
+def _wait_for_parts(
+    panels: NDArray[np.int64], columns: Matrix, team: Team, number: int, first: int, last: int, own: Matrix
+) -> None:
+    """Compute parts until [first, last) are done."""
+    waited = 0
+    while first < last:
+        if load_cell(team.done, first) == 1:
+            first += 1
+            continue
+        task = _take_part(team.cells)
+        if task >= 0:
+            _sum_part(panels, columns, team, number, task, own)
+            waited = 0
+        elif waited < PATIENCE:
+            waited += 1
+        else:
+            _sum_part(panels, columns, team, number, first, own)
+
+
+@part(FUSED)
+def _solve_stretch(
+    panels: NDArray[np.int64], begin: int, end: int, first: int, stop: int, columns: Matrix, team: Team, buffer: int
+) -> None:
+    """Solve columns[first:stop] for the factor's rows [begin, end), together with other threads."""
+    cells, number = team.cells, team.cells[N_STRETCHES]
+    n_before, n_parts = cells[N_PARTS], (end - begin) // STEP * PARTS + (end - begin) % STEP // 4
+    description = (n_before, n_before + n_parts, begin, end, first, stop, buffer)
+    for i in range(N_STRETCH):
+        team.stretches[number, i] = description[i]
+    own, sums = np.empty((stop - first, 4)), team.sums[buffer]
+    for step in range(-(-(end - begin) // STEP)):
+        _make_available(cells, n_before + min(n_parts, PARTS * (step + 1 + LAG)))
+        last_part = n_before + min(n_parts, PARTS * (step + 1))
+        _wait_for_parts(panels, columns, team, number, n_before + PARTS * step, last_part, own)
+        here = begin + STEP * step
+        last = min(here + STEP, end)
+        for place in range(first, stop):
+            for row in range(here, here + (last - here) // 4 * 4):
+                columns[place, row] += sums[place, row]
+        p = here // panels[1, START] if len(panels) > 1 else 0
+        start, n_rows = panels[p, START], panels[p, N_ROWS]
+        left = matrix_at(panels[p, LEFT], n_rows, start)
+        corner = matrix_at(panels[p, CORNER], n_rows, panels[p, CORNER_WIDTH])
+        known = begin + STEP * max(0, step - LAG)
+        substitute_loop(left, corner, start, here - start, last - start, known, columns[first:stop])
+    cells[N_STRETCHES], cells[N_PARTS] = number + 1, n_before + n_parts
+
+
+@part(FUSED)
 def _advance(
     panels: NDArray[np.int64],
     size: int,
@@ -559,22 +689,28 @@ def _advance(
     batch: CandidateBatch,
     terms: BoundTerms,
     threshold: float,
+    team: Team,
+    buffer: int,
 ) -> int:
     """Solve columns[first:stop] for the factor's rows [begin, end), eliminating candidates below the threshold.
 
     The bounds are updated after every 64 rows. They hold for rows before `size`; beyond it only the final result is
-    valid.
+    valid. A team solves the remaining rows together as soon as there are few candidates.
     """
     columns = batch.columns
     for p in range(len(panels)):
         start, n_rows = panels[p, START], panels[p, N_ROWS]
         left = matrix_at(panels[p, LEFT], n_rows, start)
         corner = matrix_at(panels[p, CORNER], n_rows, panels[p, CORNER_WIDTH])
-        for row in range(max(0, begin - start), min(n_rows, end - start), 64):
+        for row in range(max(0, begin - start), min(n_rows, end - start), STEP):
             if first == stop:
                 return stop
-            last = min(row + 64, n_rows, end - start)
-            substitute_loop(left, corner, start, row, last, columns[first:stop])
+            if len(team.cells) and stop - first <= FEW:
+                _solve_stretch(panels, start + row, end, first, stop, columns, team, buffer)
+                _update(batch, first, stop, start + row, end, end <= size, terms)
+                return stop
+            last = min(row + STEP, n_rows, end - start)
+            substitute_loop(left, corner, start, row, last, 0, columns[first:stop])
             _update(batch, first, stop, start + row, start + last, start + last <= size, terms)
             if start + last <= size and start + last < columns.shape[1]:
                 stop = _prune(batch, first, stop, threshold)
@@ -614,24 +750,50 @@ def eliminate_loop(
     n_first: int,
     n_incumbents: int,
     threshold: float,
+    given_team: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
 ) -> tuple[float, int]:
     """Eliminate candidates; compute exact mean and width of all that reach the threshold.
 
     Returns the raised threshold and the number of remaining candidates, which occupy the first rows of the batch. The
     incumbents are the candidates with the highest bounds after n_first rows of the factor. They are solved completely
-    before the others, which then have to reach an exact score.
+    before the others, which then have to reach an exact score. Other threads that have the same team may take part
+    (`help_loop`); the result is the same to the bit.
     """
-    batch, terms = CandidateBatch(*given_batch), BoundTerms(*given_terms)
+    batch, terms, team = CandidateBatch(*given_batch), BoundTerms(*given_terms), Team(*given_team)
     n_rows = batch.columns.shape[1]
-    stop = _advance(panels, size, 0, n_first, 0, len(batch.columns), batch, terms, threshold)
+    stop = _advance(panels, size, 0, n_first, 0, len(batch.columns), batch, terms, threshold, team, 0)
     n_incumbents = min(n_incumbents, stop)
     _move_incumbents(batch, n_incumbents, stop)
-    n_left = _advance(panels, size, n_first, n_rows, 0, n_incumbents, batch, terms, threshold)
+    n_left = _advance(panels, size, n_first, n_rows, 0, n_incumbents, batch, terms, threshold, team, 0)
     threshold = _score(batch, 0, n_left, targets, terms, threshold)
     stop = _prune(batch, n_left, stop, threshold)
-    stop = _advance(panels, size, n_first, n_rows, n_left, stop, batch, terms, threshold)
+    stop = _advance(panels, size, n_first, n_rows, n_left, stop, batch, terms, threshold, team, 1)
     threshold = _score(batch, n_left, stop, targets, terms, threshold)
+    if len(team.cells):
+        _make_available(team.cells, -1)
     return threshold, stop
+
+
+def help_loop(
+    panels: NDArray[np.int64],
+    columns: Matrix,
+    given_team: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+) -> int:
+    """Compute parts of an elimination that another thread leads, until it has ended; return how many."""
+    team = Team(*given_team)
+    own, number, n_parts, waited = np.empty((len(columns), 4)), 0, 0, 0
+    while waited < IDLE:
+        task = _take_part(team.cells)
+        if task >= 0:
+            while task >= team.stretches[number, END_PART]:
+                number += 1
+            _sum_part(panels, columns, team, number, task, own)
+            n_parts, waited = n_parts + 1, 0
+        elif load_cell(team.cells, AVAILABLE) < 0:
+            break
+        else:
+            waited += 1
+    return n_parts
 
 
 def trailing_loop(panels: NDArray[np.int64], first: int, targets: Vector) -> float:
@@ -658,10 +820,22 @@ def trailing_loop(panels: NDArray[np.int64], first: int, targets: Vector) -> flo
 def back_loop(panels: NDArray[np.int64], right: Vector) -> None:
     """Replace b by L⁻ᵀ b in place."""
     for p in range(len(panels) - 1, -1, -1):
-        start, n_rows = panels[p, START], panels[p, N_ROWS]
-        left = matrix_at(panels[p, LEFT], n_rows, start)
-        corner = matrix_at(panels[p, CORNER], n_rows, panels[p, CORNER_WIDTH])
-        substitute_back_loop(left, corner, start, n_rows, right)
+        solve_back_loop(panels, p, right)
+        subtract_back_loop(panels, p, 0, panels[p, START], right)
+
+
+@part(FUSED)
+def solve_back_loop(panels: NDArray[np.int64], p: int, right: Vector) -> None:
+    """`_solve_back` for panel p."""
+    corner = matrix_at(panels[p, CORNER], panels[p, N_ROWS], panels[p, CORNER_WIDTH])
+    _solve_back(corner, panels[p, START], panels[p, N_ROWS], right)
+
+
+@part(FUSED)
+def subtract_back_loop(panels: NDArray[np.int64], p: int, first: int, last: int, right: Vector) -> None:
+    """`_subtract_back` for panel p."""
+    left = matrix_at(panels[p, LEFT], panels[p, N_ROWS], panels[p, START])
+    _subtract_back(left, panels[p, START], panels[p, N_ROWS], first, last, right)
 
 
 WORK_BEFORE_COMPILE: Final = 20_000_000
@@ -669,6 +843,7 @@ WORK_BEFORE_COMPILE: Final = 20_000_000
 work."""
 
 FLOATS, FLOAT_ROWS, PLACES, TABLE = "float32[::1]", "float32[:, ::1]", "int64[::1]", "int64[:, ::1]"
+TEAM = f"Tuple(({PLACES}, {PLACES}, {TABLE}, float64[:, :, ::1]))"
 TERMS = f"UniTuple(float64, {len(BoundTerms._fields)})"
 
 screening_loops: Final = Loops(
@@ -688,10 +863,13 @@ screening_loops: Final = Loops(
     eliminate=Loop(
         loop=eliminate_loop,
         signature=f"Tuple((float64, int64))({TABLE}, int64, Tuple(({MATRIX}, {MATRIX}, {PLACES})), {VECTOR}, {TERMS}, "
-        "int64, int64, float64)",
+        f"int64, int64, float64, {TEAM})",
         fast=FUSED,
     ),
+    help=Loop(loop=help_loop, signature=f"int64({TABLE}, {MATRIX}, {TEAM})", fast=FUSED),
     trailing=Loop(loop=trailing_loop, signature=f"float64({TABLE}, int64, {VECTOR})", fast=FUSED),
     back=Loop(loop=back_loop, signature=f"void({TABLE}, {VECTOR})", fast=FUSED),
+    solve_back=Loop(loop=solve_back_loop, signature=f"void({TABLE}, int64, {VECTOR})", fast=FUSED),
+    subtract_back=Loop(loop=subtract_back_loop, signature=f"void({TABLE}, int64, int64, int64, {VECTOR})", fast=FUSED),
 )
 """Kernel group shared by all policies of the process. Until it is compiled, all actions are scored."""

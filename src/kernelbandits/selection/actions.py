@@ -19,6 +19,7 @@ __all__ = [
     "Actions",
     "CatalogActions",
     "checked_ids",
+    "eligible_rows",
     "no_ids_beside_a_catalog",
     "one_id_per_action",
     "plain_points",
@@ -44,7 +45,7 @@ class ActionSet:
         if ids is not None:
             one_id_per_action(ids, n_actions)
         self.ids = ids
-        self.rows = None if eligible is None else _eligible_rows(eligible, n_actions)
+        self.rows = None if eligible is None else eligible_rows(eligible, n_actions)
         """Rows of the eligible actions; None if all are eligible."""
         self.whole = points
         """Points of all passed actions."""
@@ -89,16 +90,16 @@ class CatalogActions:
         self._points_of = points
         self._kind = kind  # where `points` gives the items in the form of this kind
         if type(items) is Catalog and eligible is None:
-            self._moment = moment = items._now  # items added from now on belong to the next round
+            self._moment = moment = items._now  # later changes of the catalog belong to the next round
             self._view = self.context = self.rows = None
             self.catalog, self.ids, self.n_rows, self.n_actions = items, moment.names, moment.n_items, moment.n_items
             return
         view = items if isinstance(items, CatalogView) else CatalogView(items, None)
         self.catalog, self.ids = view.catalog, view.names
-        self._view = view = view if eligible is None else view.at(_eligible_rows(eligible, len(view)))
+        self._view = view = view if eligible is None else view.at(eligible_rows(eligible, len(view)))
         self.context = view.context
         """Context that every item is joined with; None for items without a context."""
-        self._moment = self.catalog._now
+        self._moment = view._moment
         self.n_rows = self._moment.n_items
         self.n_actions = view.n_items
         self.rows = None if self.n_actions == self.n_rows else view.rows
@@ -129,12 +130,12 @@ class CatalogActions:
 
     def item(self, row: int) -> ItemId:
         """Id of a row; the row itself if there are no ids."""
-        return self.catalog.item(row)
+        return self._moment.item(row)
 
     def place_of(self, item: ItemId) -> int | None:
         """Place of an item; None if it is absent or not eligible."""
         try:
-            return _place_of(self.catalog.row(item), self.rows)
+            return _place_of(self._moment.row(item), self.rows)
         except UnknownItem:
             return None
 
@@ -155,7 +156,8 @@ def plain_points(view: CatalogView) -> Points:
     return view.points(kind if view.context is None else PairPoints(kind_of(view.context), kind))
 
 
-def _eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:
+def eligible_rows(eligible: NDArray[np.bool_], n_actions: int) -> Indices:
+    """Return the rows of the eligible actions; raise InvalidContexts unless there is one boolean per action."""
     if isinstance(eligible, np.ma.MaskedArray) and np.ma.is_masked(eligible):
         raise InvalidContexts("Some truth values of `eligible` are masked. Fill them in: eligible.filled(False).")
     try:
@@ -179,7 +181,7 @@ def checked_ids(ids: Sequence[ItemId] | None) -> list[ItemId] | None:
     checked = Ids().check(ids)
     if len(set(checked)) < len(checked):
         twice = next(item for item in checked if checked.count(item) > 1)
-        raise InvalidContexts(f"Every action of a round has an id of its own; {twice!r} stands there twice.")
+        raise InvalidContexts(f"Every action of a round has an id of its own; {twice!r} occurs twice.")
     return checked
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits.selection import batch_updates
-from kernelbandits.selection._catalog_loops import BEST, LARGEST, REACH, READ, SPREAD, UPDATES, loops
+from kernelbandits.selection._catalog_loops import BEST, INNOVATION, LARGEST, MEAN_DRIFT, READ, UPDATES, loops
 from kernelbandits.selection.batch_updates import SMALL_PRODUCT, mixed
 from kernelbandits.selection.column_log import DRIFT_LIMIT, ColumnLog, Similarities, columns_for, part_of
 from kernelbandits.selection.synchronized_columns import SynchronizedColumns
@@ -71,14 +71,14 @@ class ActiveSet:
         n_items: int,
         size: int,
         beta: float,
-        reach: float,
+        innovation: float,
         gram: Callable[[Indices, Indices], Matrix],
         memory: Matrix | None = None,
     ) -> None:
         self._base, self._gram, self._n_items = base, gram, n_items
         self._noise = DRIFT_LIMIT * float(base.prior.max())  # error bound of a variance or covariance
         self._roots = np.sqrt(np.maximum(base.variance[:n_items], 0.0) + self._noise)
-        bounds = self._roots * sqrt(beta * beta + reach)
+        bounds = self._roots * sqrt(beta * beta + innovation)
         bounds += base.mean[:n_items]
         self.rows: Indices = np.sort(np.argpartition(bounds, n_items - size)[n_items - size :])
         self._roots[self.rows] = 0.0
@@ -91,23 +91,23 @@ class ActiveSet:
         self.filled = 0
         """Rows behind the runs of the full log that hold the similarities of points observed first since the active set
         was built."""
-        self._refer(base.mean[:n_items].copy(), beta, reach)
+        self._refer(base.mean[:n_items].copy(), beta, innovation)
 
-    def _refer(self, mean: Vector, beta: float, reach: float) -> None:
+    def _refer(self, mean: Vector, beta: float, innovation: float) -> None:
         """Set s to the current time; `mean` are the means of all actions."""
         log = self.log
         mean[self.rows] = -inf
-        factors, highest = np.sqrt(beta * beta + reach * GRID), np.empty(len(GRID))
+        factors, highest = np.sqrt(beta * beta + innovation * GRID), np.empty(len(GRID))
         loops.rest(mean, self._roots, factors, highest)
         self._factors: list[float] = factors.tolist()
         self._highest: list[float] = highest.tolist()
         log.frozen_runs = log.n_runs
-        log.state[SPREAD] = log.state[REACH] = 0.0
+        log.state[MEAN_DRIFT] = log.state[INNOVATION] = 0.0
         self._start_mean, self._start_taken, self._start_runs = log.mean.copy(), log.applied.copy(), log.last_run.copy()
         self._members: list[int] = []  # slots observed since s, in the order of P
         self._covariance: Matrix = np.zeros((16, 16))
 
-    def refresh(self, beta: float, reach: float, best: float, similarities: Similarities) -> None:
+    def refresh(self, beta: float, innovation: float, best: float, similarities: Similarities) -> None:
         """Recompute the means of all actions and set s to the current time; variances are left as upper bounds.
 
         Actions whose bound reaches the best score join the active set, up to its capacity.
@@ -139,7 +139,7 @@ class ActiveSet:
         # Upper bound on the rounding error of these sums, in which no factor exceeds the largest k(x, x).
         rounding = float(np.finfo(float).eps * len(loads) * np.abs(loads).sum() * base.prior.max())
         self.n_pulls = int(log.state[UPDATES])
-        bounds = mean + self._roots * sqrt(beta * beta + AHEAD * reach) + rounding
+        bounds = mean + self._roots * sqrt(beta * beta + AHEAD * innovation) + rounding
         bounds[self.rows] = -inf
         reaching = np.flatnonzero(bounds >= best)
         room = min(log.items.shape[1] - log.size, log.size // 4)
@@ -147,7 +147,7 @@ class ActiveSet:
             reaching = reaching[np.argsort(bounds[reaching])[len(reaching) - room :]]
         if len(reaching):
             self._admit(reaching, new)
-        self._refer(mean + rounding, beta, reach)
+        self._refer(mean + rounding, beta, innovation)
 
     def _admit(self, rows: Indices, new: Indices) -> None:
         """Add actions to the active set, exactly; `new` are the slots whose similarities are stored behind the runs."""
@@ -174,9 +174,9 @@ class ActiveSet:
         return sum(array.nbytes for array in arrays) + self.log.runs.nbytes + getattr(self.points, "nbytes", 0)
 
     @property
-    def reach(self) -> float:
+    def innovation(self) -> float:
         """Current upper bound on H."""
-        return self.log.state.item(REACH)
+        return self.log.state.item(INNOVATION)
 
     def place(self, position: int) -> int:
         """Index of an action in the active set; −1 if it is inactive."""
@@ -209,7 +209,7 @@ class ActiveSet:
     def factor_by_sums(self, beta: float) -> float:
         """Upper bound on F from the running sums, at no cost."""
         state = self.log.state
-        return min(beta + state.item(SPREAD), sqrt(beta * beta + state.item(REACH)))
+        return min(beta + state.item(MEAN_DRIFT), sqrt(beta * beta + state.item(INNOVATION)))
 
     def factor(self, beta: float) -> float:
         """F, from D and H: no inactive score exceeds max μ_s + sqrt(v_s) · F."""
@@ -233,11 +233,16 @@ class ActiveSet:
         weights = np.linalg.solve(system, gap)
         # Solving perturbs S by up to 4 size ε tr S, and its entries have errors: uᵀ S u changes by ‖u‖² times that.
         off = size * (self._noise + 4.0 * EPSILON * size * float(np.trace(system))) * float(weights @ weights)
-        reach = max(0.0, float(gap @ weights)) * (1.0 + ALLOWANCE) + off + ALLOWANCE**2
-        spread = sqrt(max(0.0, float(weights @ covariance @ weights)) * (1.0 + ALLOWANCE) + off + ALLOWANCE * reach)
-        reach, spread = min(reach, log.state.item(REACH)), min(spread, log.state.item(SPREAD))
-        log.state[REACH], log.state[SPREAD] = reach, spread
-        return min(beta + spread, sqrt(beta * beta + reach))
+        innovation = max(0.0, float(gap @ weights)) * (1.0 + ALLOWANCE) + off + ALLOWANCE**2
+        mean_drift = sqrt(
+            max(0.0, float(weights @ covariance @ weights)) * (1.0 + ALLOWANCE) + off + ALLOWANCE * innovation
+        )
+        innovation, mean_drift = (
+            min(innovation, log.state.item(INNOVATION)),
+            min(mean_drift, log.state.item(MEAN_DRIFT)),
+        )
+        log.state[INNOVATION], log.state[MEAN_DRIFT] = innovation, mean_drift
+        return min(beta + mean_drift, sqrt(beta * beta + innovation))
 
     def _join(self, slots: list[int]) -> None:
         """Add points to B, with their covariances at s."""
@@ -292,7 +297,7 @@ class ActiveSets:
         self._items = items
         self._memory: Matrix | None = None  # buffer of the last active set, reused by the next
         self._period = LONG  # running mean of the pulls that a bound lasted
-        self._reach = 0.0  # running mean of H at the time of a refresh
+        self._innovation = 0.0  # running mean of H at the time of a refresh
         self._rests_until = 0
 
     @property
@@ -317,7 +322,7 @@ class ActiveSets:
         items = self._items
         size = min(items.n_items // 2, max(items.n_items // SHARE, LEAST_ACTIVE), MOST_ACTIVE)
         active = ActiveSet(
-            items.log, items.n_items, size, beta, self._expected_reach(beta), items.between, self._memory
+            items.log, items.n_items, size, beta, self._expected_innovation(beta), items.between, self._memory
         )
         active.points = items.kernel.kind.take(items.points, active.rows)
         self._memory = active.log.rows
@@ -330,14 +335,14 @@ class ActiveSets:
         if not n_pulls:
             return False
         self._period += 0.25 * (n_pulls - self._period)
-        self._reach += 0.5 * (active.reach - self._reach)
+        self._innovation += 0.5 * (active.innovation - self._innovation)
         if self._period < SHORT:
             self.pause(n_rounds)
             self._period = LONG
         if n_pulls < SHORT or log.n_runs > items.log.n_runs + MOST_BEHIND:
             return False
         with limit_blas_threads(batch_updates.SMALL_PRODUCT):
-            active.refresh(beta, self._expected_reach(beta), log.state.item(BEST), items.similarities)
+            active.refresh(beta, self._expected_innovation(beta), log.state.item(BEST), items.similarities)
         active.points = items.kernel.kind.take(items.points, active.rows)
         return True
 
@@ -345,8 +350,8 @@ class ActiveSets:
         """Use no active set for the next `PAUSE` rounds."""
         self._rests_until = n_rounds + PAUSE
 
-    def _expected_reach(self, beta: float) -> float:
-        return max(self._reach, 0.02 * beta * beta, 1e-6)
+    def _expected_innovation(self, beta: float) -> float:
+        return max(self._innovation, 0.02 * beta * beta, 1e-6)
 
     def synchronize_with(self, active: ActiveSet) -> None:
         """Synchronize the full log with an active set, by matrix-matrix products; the set is invalid afterwards."""

@@ -91,13 +91,13 @@ def _pull_many(
 def _mix(log: ColumnLog, first: int, mixture: Matrix, target: int, gains: Vector, shrinks: Vector) -> None:
     """Write columns that are combinations of the columns from run `first` on, and apply their updates."""
     mean, variance, n_columns = log.mean, log.variance, len(mixture)
-    read, kept = log.rows[first : first + mixture.shape[1]], log.rows[target : target + n_columns]
+    read, stored = log.rows[first : first + mixture.shape[1]], log.rows[target : target + n_columns]
 
     def mix(start: int, stop: int) -> None:
         for begin in range(start, stop, COLUMNS_AT_ONCE):
             part = slice(begin, min(stop, begin + COLUMNS_AT_ONCE))
             columns = mixture @ read[:, part]
-            kept[:, part] = columns
+            stored[:, part] = columns
             mean[part] += gains @ columns
             columns *= columns
             variance[part] -= shrinks @ columns

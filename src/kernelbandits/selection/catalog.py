@@ -1,4 +1,4 @@
-"""Catalogs: fixed or growing action sets that are queried many times."""
+"""Catalogs: action sets that are queried many times, and may change between queries."""
 
 from __future__ import annotations
 
@@ -9,41 +9,45 @@ from typing import Any, Self
 import numpy as np
 
 from kernelbandits._sparse import sound
+from kernelbandits._text import brief, html_table, listed_briefly
 from kernelbandits._transactions import ForkedLock
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import PointKind
 from kernelbandits.kernels.kinds import kind_of
 from kernelbandits.kernels.points import Shared
 from kernelbandits.kernels.rows import GrowingNames, is_sparse
-from kernelbandits.kernels.sequences import Ids
-from kernelbandits.types import Indices, ItemId, Pairs, Point, Points
-from kernelbandits.validation import as_iterable
+from kernelbandits.kernels.sequences import new_ids
+from kernelbandits.types import MOST_ROWS, Indices, ItemId, Pairs, Point, Points
+from kernelbandits.validation import as_iterable, short_repr
 
-__all__ = ["Catalog", "CatalogView"]
+__all__ = ["Catalog", "CatalogView", "Generation"]
 
 
 class Catalog(Shared):
-    """Set of actions that is queried in many rounds. It can grow, its items never change, and it holds no model state.
+    """Set of actions that is queried in many rounds. Items can be added and removed; a catalog holds no model state.
 
-    Items are any points that the kernel accepts; they are copied. Ids are integers or strings, one per item, all
-    distinct; without ids an item is identified by its row. A policy that is passed the same catalog each round reuses
-    what it computed for it.
+    Items are any points that the kernel accepts; they are copied, and never change. Ids are integers or strings, one
+    per item, all distinct; without ids an item is identified by its row. A policy that is passed the same catalog each
+    round reuses what it computed for it, also after a change.
 
-    A catalog can be used and can grow in several threads at once: a query sees the catalog before or after a growth,
-    and an interrupted growth adds nothing. `copy` returns the catalog itself, so that several policies and their copies
-    can share it.
+    A catalog can be used and changed in several threads at once: a query sees the catalog before or after a change, and
+    an interrupted change does nothing. `copy` returns the catalog itself, so that several policies and their copies can
+    share it.
 
     >>> catalog = Catalog([[0.0], [0.5], [1.0]], ids=["low", "middle", "high"])
     >>> catalog.add([[2.0]], ids=["very high"])
     array([3])
     >>> catalog.without(["middle"]).rows
     array([0, 2, 3])
+    >>> catalog.remove(["low", "high"])
+    >>> catalog.ids
+    ('middle', 'very high')
     """
 
     def __init__(self, items: Points, *, ids: Sequence[ItemId] | None = None) -> None:
         chunk = _copied(items)
         n_items = _counted(chunk)
-        names = None if ids is None else GrowingNames(_checked_ids(ids, n_items, GrowingNames()))
+        names = None if ids is None else GrowingNames(new_ids(ids, n_items, GrowingNames(), "a catalog"))
         self._writing = ForkedLock()
         self._now = _Moment((chunk,), (n_items,), names)
 
@@ -80,14 +84,42 @@ class Catalog(Shared):
                     "items or for none."
                 )
             if names is not None and ids is not None:
-                ids = _checked_ids(ids, n_new, names)
+                ids = new_ids(ids, n_new, names, "a catalog")
                 names = names.grown(ids)
-            after = _Moment((*before.chunks, chunk), (*before.sizes, n_new), names)
+            after = _Moment((*before.chunks, chunk), (*before.sizes, n_new), names, before.generation)
             after.continue_from(before)
             if self._now is before:
                 self._now = after
                 return np.arange(before.n_items, after.n_items)
-        return self.add(chunk, ids=ids)  # a signal handler added items in between; they come first
+        return self.add(chunk, ids=ids)  # a signal handler changed the catalog in between; its change comes first
+
+    def remove(self, ids: Iterable[ItemId]) -> None:
+        """Remove items. The rows of later items move up, so only a catalog with ids has this method.
+
+        All ids are validated first: a rejected call removes nothing. What policies learned from removed items remains
+        learned, and the rewards of pending decisions can still be learned. A view that was created before still
+        contains the removed items. The ids are free for new items. A call takes time in proportion to the size of the
+        catalog, so remove many items at once.
+        """
+        listed = _listed_ids(ids)
+        with self._writing.lock:
+            before = self._now
+            if before.names is None:
+                raise InvalidParameter(
+                    "The items of this catalog are identified by their rows, which would change. Give ids: "
+                    "Catalog(items, ids=…); or leave items out of a round: catalog.without(rows)."
+                )
+            rows = np.unique(np.array([before.row(item) for item in listed], dtype=np.intp))
+            if not len(rows):
+                return
+            if len(rows) == before.n_items:
+                raise InvalidParameter(f"A catalog has at least one item, and these are all {len(rows)}. Keep one.")
+            after = before.without(rows)
+            if self._now is before:
+                before.generation.end = rows, after.generation
+                self._now = after
+                return
+        self.remove(listed)  # as in `add`
 
     def only(self, ids: Iterable[ItemId]) -> CatalogView:
         """View of these items only (ids, or rows if there are no ids)."""
@@ -107,16 +139,23 @@ class Catalog(Shared):
 
     def item(self, row: int) -> ItemId:
         """Id of a row; the row itself if there are no ids."""
-        now = self._now
-        if now.names is None:
-            return row
-        if not isinstance(row, int | np.integer) or not 0 <= row < now.n_items:
-            raise UnknownItem(f"No row {row!r} in this catalog; its rows are 0 to {now.n_items - 1}.")
-        return now.names[row]
+        return self._now.item(row)
 
     def points(self, kind: PointKind) -> Points:
         """All items in the canonical form of a kernel's kind, computed once and cached; raises InvalidContexts."""
         return self._now.points(kind)
+
+    def __repr__(self) -> str:
+        now = self._now
+        names = range(now.n_items) if now.names is None else map(now.names.__getitem__, range(now.n_items))
+        kind = type(self.kind).__name__.lower()
+        word = "ids" if now.names is not None else "rows"
+        return f"Catalog({now.n_items:,} items of {kind}; {word} {listed_briefly(names, now.n_items)})"
+
+    def _repr_html_(self) -> str:
+        now = self._now
+        shown = [[row, now.item(row), _shown_item(now, row)] for row in range(min(MOST_ROWS, now.n_items))]
+        return html_table(f"Catalog of {now.n_items:,} items", shown, ["row", "id", "item"])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by value, in the current state; canonical forms are recomputed."""
@@ -131,10 +170,28 @@ def _catalog_of(chunks: tuple[Points, ...], sizes: tuple[int, ...], ids: list[It
     return catalog
 
 
+class Generation:
+    """Time between two removals, in which the row of an item does not change."""
+
+    __slots__ = ("end", "number")
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        self.end: tuple[Indices, Generation] | None = None
+        """Rows that were removed at its end, and the next generation; None while it lasts."""
+
+
 class _Moment:
     """Immutable snapshot of the items of a catalog."""
 
-    def __init__(self, chunks: tuple[Points, ...], sizes: tuple[int, ...], names: GrowingNames[ItemId] | None) -> None:
+    def __init__(
+        self,
+        chunks: tuple[Points, ...],
+        sizes: tuple[int, ...],
+        names: GrowingNames[ItemId] | None,
+        generation: Generation | None = None,
+    ) -> None:
+        self.generation = Generation() if generation is None else generation
         self.chunks = chunks
         """Items as they were passed; the kernel interprets them."""
         self.sizes = sizes
@@ -153,8 +210,16 @@ class _Moment:
             row = int(item) if is_row else -1
         if row < 0:
             known = f"rows 0 to {self.n_items - 1}" if names is None else f"{self.n_items} ids, such as {names[0]!r}"
-            raise UnknownItem(f"No item {item!r} in this catalog, which knows {known}. Add it first: catalog.add.")
+            raise UnknownItem(f"No item {item!r} in this catalog, which knows {known}. New items come by catalog.add.")
         return row
+
+    def item(self, row: int) -> ItemId:
+        """Id of a row; the row itself if there are no ids."""
+        if self.names is None:
+            return row
+        if not isinstance(row, int | np.integer) or not 0 <= row < self.n_items:
+            raise UnknownItem(f"No row {row!r} in this catalog; its rows are 0 to {self.n_items - 1}.")
+        return self.names[row]
 
     def points(self, kind: PointKind) -> Points:
         """All items in the canonical form of a kind; two threads that call it first may both compute it."""
@@ -175,6 +240,25 @@ class _Moment:
         """Extend the cached canonical forms of the previous snapshot by the last chunk, validating it for each kind."""
         for kind, held in before._canonical.copy().items():
             self._canonical[kind] = held.extended(kind, self.chunks[-1], self.sizes[-1])
+
+    def without(self, rows: Indices) -> _Moment:
+        """Snapshot of the next generation, without these rows, which are sorted and not all."""
+        assert self.names is not None
+        is_kept = np.ones(self.n_items, dtype=bool)
+        is_kept[rows] = False
+        ends = np.cumsum(self.sizes)
+        parts = [np.flatnonzero(part) for part in np.split(is_kept, ends[:-1])]
+        kept = [(chunk, part) for chunk, part in zip(self.chunks, parts, strict=True) if len(part)]
+        names = [name for name, stays in zip(self.names.listed(), is_kept.tolist(), strict=True) if stays]
+        after = _Moment(
+            tuple(_taken(chunk, part) for chunk, part in kept),
+            tuple(len(part) for _, part in kept),
+            GrowingNames(names),
+            Generation(self.generation.number + 1),
+        )
+        for kind, held in self._canonical.copy().items():
+            after._canonical[kind] = held.taken(kind, np.flatnonzero(is_kept))
+        return after
 
 
 class _Canonical:
@@ -197,6 +281,11 @@ class _Canonical:
             store = kind.grow(None, 0, kind.take(kind.view(store, self.n_items), np.arange(self.n_items)))
         self._has_grown = store is not None
         return type(self)(kind.grow(store, self.n_items, points), self.n_items + size)
+
+    def taken(self, kind: PointKind, rows: Indices) -> Self:
+        """Some of these items, in a buffer of their own."""
+        points = kind.take(kind.view(self.store, self.n_items), rows)
+        return type(self)(kind.grow(None, 0, points), len(rows))
 
 
 class CatalogView:
@@ -225,6 +314,11 @@ class CatalogView:
     def __len__(self) -> int:
         return self.n_items
 
+    def __repr__(self) -> str:
+        context = "" if self.context is None else f", given {brief(self.context)}"
+        items = listed_briefly(map(self._moment.item, map(int, self.rows[:4])), self.n_items)
+        return f"CatalogView({self.n_items:,} of {self._moment.n_items:,} items: {items}{context})"
+
     @property
     def rows(self) -> Indices:
         """Rows in the whole catalog, lowest first."""
@@ -232,13 +326,14 @@ class CatalogView:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the view contains every item of the catalog."""
-        return self.n_items == self.catalog.n_items
+        """Whether the view contains every item that the catalog now has."""
+        now = self.catalog._now
+        return self._moment.generation is now.generation and self.n_items == now.n_items
 
     @property
     def ids(self) -> Sequence[ItemId]:
         """Ids of these items; rows if there are no ids."""
-        return [self.catalog.item(int(row)) for row in self.rows]
+        return [self._moment.item(int(row)) for row in self.rows]
 
     def only(self, ids: Iterable[ItemId]) -> CatalogView:
         """Intersection of this view with these items; items excluded by an earlier restriction stay excluded."""
@@ -277,10 +372,15 @@ class CatalogView:
         return kind.check(Pairs(self.context, actions))
 
     def _named(self, ids: Iterable[ItemId]) -> Indices:
-        is_collection = isinstance(ids, Iterable) and getattr(ids, "ndim", 1) == 1
-        if isinstance(ids, str | bytes) or not is_collection:
-            raise InvalidParameter(f"Ids are given as a collection, got {ids!r}. One item: [{ids!r}].")
-        return np.unique(np.array([self.catalog.row(item) for item in ids], dtype=np.intp))
+        return np.unique(np.array([self._row(item) for item in _listed_ids(ids)], dtype=np.intp))
+
+    def _row(self, item: ItemId) -> int:
+        """Row of an id; a row after all others for an item that was added later."""
+        try:
+            return self._moment.row(item)
+        except UnknownItem:
+            self.catalog.row(item)
+            return self._moment.n_items
 
     def _restricted(self, rows: Indices) -> CatalogView:
         if not len(rows):
@@ -292,24 +392,15 @@ class CatalogView:
         return self.n_items if self._rows is None else int(self._rows[-1]) + 1
 
 
+def _listed_ids(ids: Iterable[ItemId]) -> list[ItemId]:
+    is_collection = isinstance(ids, Iterable) and getattr(ids, "ndim", 1) == 1
+    if isinstance(ids, str | bytes) or not is_collection:
+        raise InvalidParameter(f"Ids are given as a collection, got {short_repr(ids)}. One item: [{short_repr(ids)}].")
+    return list(ids)
+
+
 def _is_id(item: object) -> bool:
     return isinstance(item, str | int | np.integer) and not isinstance(item, bool)
-
-
-def _checked_ids(ids: Sequence[ItemId], n_items: int, known: GrowingNames[ItemId]) -> list[ItemId]:
-    """Validate one id per item, distinct and new; raise InvalidParameter otherwise."""
-    try:
-        checked = Ids().listed(ids)
-    except InvalidContexts as error:
-        raise InvalidParameter(f"These ids cannot be used. {error}") from error
-    if len(checked) != n_items:
-        raise InvalidParameter(f"There must be one id per item: {n_items} items, {len(checked)} ids.")
-    seen: set[ItemId] = set()
-    for item in checked:
-        if known.row(item) >= 0 or item in seen:
-            raise InvalidParameter(f"Every item has an id of its own; {item!r} stands there twice. Leave one out.")
-        seen.add(item)
-    return checked
 
 
 def _copied(items: Points) -> Points:
@@ -334,6 +425,22 @@ def _copied(items: Points) -> Points:
         return [copy(item) for item in items]
     except TypeError as error:
         raise InvalidContexts(f"Items are copied, and one of these cannot be: {error}.") from error
+
+
+def _taken(items: Points, rows: Indices) -> Points:
+    """Some entries of a return value of `_copied`."""
+    if isinstance(items, list):
+        return [items[row] for row in rows]
+    if hasattr(items, "iloc"):  # a data frame
+        return items.iloc[rows]
+    return sound(items).tocsr()[rows] if is_sparse(items) else items[rows]
+
+
+def _shown_item(now: _Moment, row: int) -> str:
+    """One item as it was passed."""
+    chunk = int(np.searchsorted(np.cumsum(now.sizes), row, side="right"))
+    items, place = now.chunks[chunk], row - sum(now.sizes[:chunk])
+    return brief(items[place] if isinstance(items, list) else _taken(items, np.array([place])))
 
 
 def _counted(items: Points) -> int:

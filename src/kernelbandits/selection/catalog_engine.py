@@ -15,6 +15,7 @@ from kernelbandits.selection import active_set, batch_updates
 from kernelbandits.selection._catalog_loops import BEST, LEADER, UPDATES, loops
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.active_set import ActiveSet, ActiveSets
+from kernelbandits.selection.catalog import Generation
 from kernelbandits.selection.column_log import LISTED_TIES, ColumnLog, Screen, Similarities
 from kernelbandits.selection.selector import Selector
 from kernelbandits.selection.synchronized_columns import SynchronizedColumns
@@ -89,6 +90,8 @@ class CatalogEngine(Selector):
         self._items = SynchronizedColumns(points, kernel, regularization)
         self.n_items = self._items.n_items
         """Number of items that the engine covers; the catalog may have grown since."""
+        self.generation = Generation()
+        """Generation of the catalog whose rows these are."""
         self._record = self._items.record
         self._version = self._record.version
         self._active_set: ActiveSet | None = None
@@ -153,7 +156,7 @@ class CatalogEngine(Selector):
                 self._meet()
             changed = self._items.changed(self._items.log)
             if changed:
-                self._items.take_in(changed)
+                self._items.update(changed)
             self._version = record.version
 
     def _drop_active_set(self) -> None:
@@ -230,8 +233,8 @@ class CatalogEngine(Selector):
         Returns the number of tied items; they are in `tied` of the log that was searched, unless they exceed its size.
         """
         record, items, log = self._record, self._items, self._items.log
-        counts, sums = record.current_totals()
-        if len(counts) > log.n_slots:
+        counts, sums, n_slots = record.current_totals()
+        if n_slots > log.n_slots:
             self._meet()
         is_large = self.n_items >= active_set.LEAST_ITEMS
         if is_large and self._active_set is None and beta >= 0.0 and self._active_sets.is_due(self._n_rounds):
@@ -247,11 +250,11 @@ class CatalogEngine(Selector):
             changed = items.changed(log)
             if len(changed) != 1 or not self._pull(log, changed[0], items.similarities, beta):
                 if changed:
-                    items.take_in(changed)
+                    items.update(changed)
                 self._screen(log, beta)
             n_tied = _find_best(log, beta, self.n_items)
         if not n_tied:  # rounding put the best below its own threshold
-            log.block_flags[:] = 1
+            log.flags[:] = 1
             n_tied = _find_best(log, beta, self.n_items)
         self._version, self._is_from_active_set, self._report_size = record.version, False, self.n_items
         self._n_rounds += 1
@@ -271,7 +274,7 @@ class CatalogEngine(Selector):
         """Mark blocks that may hold the best if nothing was pulled since."""
         leader = int(log.state.item(LEADER))
         if beta < 0.0 or leader < 0:
-            log.block_flags[:] = 1
+            log.flags[:] = 1
         else:
             log.screen(beta, log.mean.item(leader) + beta * sqrt(max(log.variance.item(leader), 0.0)))
 
@@ -310,7 +313,7 @@ class CatalogEngine(Selector):
         if n_tied < 0:
             changed = self._items.changed(log)
             if not changed or (len(changed) == 1 and self._pull(log, changed[0], self._active_similarities, beta)):
-                log.block_flags[:] = 1
+                log.flags[:] = 1
                 n_tied = _find_best(log, beta, log.size)
         return n_tied
 
@@ -372,6 +375,25 @@ class CatalogEngine(Selector):
             self._items.grow(points)
             self.n_items = self._items.n_items
 
+    @_finished
+    def follow(self, generation: Generation, points: Points) -> bool:
+        """Remove what was removed from the catalog up to a later generation; False if no item would remain.
+
+        `points` are all items of the catalog in that generation.
+        """
+        current, kept = self.generation, np.arange(self.n_items)
+        while current is not generation and current.end is not None:
+            removed, current = current.end
+            kept = np.delete(kept, removed[removed < len(kept)])
+        if current is not generation or not len(kept):
+            return False
+        if current is self.generation:
+            return True
+        self._update_all()
+        self._items.keep(kept, points)
+        self.n_items, self.generation = self._items.n_items, generation
+        return True
+
     def cost(self) -> SelectionCost:
         """Cost of the last selection."""
         active = self._active_set if self._is_from_active_set else None
@@ -382,7 +404,7 @@ class CatalogEngine(Selector):
 
 def _find_best(log: ColumnLog, beta: float, n_items: int) -> int:
     """Find the best item in the marked blocks; return the number of items tied with it."""
-    log.state[BEST], n_tied = loops.best(log.items, beta, n_items, log.block_flags, log.tied)
+    log.state[BEST], n_tied = loops.best(log.items, beta, n_items, log.flags, log.tied)
     log.state[LEADER] = log.tied[0]
     return int(n_tied)
 

@@ -13,24 +13,26 @@ from kernelbandits.posterior.base import too_small
 from kernelbandits.selection._catalog_loops import (
     BLOCK,
     DRIFT,
+    INNOVATION,
     LARGEST,
     LEADER,
+    MEAN_DRIFT,
     N_RUN,
     N_STATE,
-    REACH,
+    PER_FLAG,
     READ,
     RUNS,
     SLOT,
-    SPREAD,
     UPDATES,
     WEIGHT,
     Flags,
+    Pull,
     loops,
 )
 from kernelbandits.selection.ties import lowered
 from kernelbandits.types import Indices, Matrix, Vector
 
-__all__ = ["DRIFT_LIMIT", "FALL", "ColumnLog", "Screen", "columns_for", "insert", "part_of"]
+__all__ = ["DRIFT_LIMIT", "FALL", "ColumnLog", "Screen", "columns_for", "insert", "keep", "part_of"]
 
 FIRST_ROWS: Final = 2112
 """Columns that a new log has capacity for, unless they would exceed `FIRST_BYTES`. Capacity costs nothing until it is
@@ -64,7 +66,7 @@ DRIFT_LIMIT: Final = 1e-11
 
 
 class Screen(NamedTuple):
-    """Threshold test of a pass: marks blocks with a score mean + sqrt(squared · variance) of at least `bar`."""
+    """Threshold test of a pass: flags actions with a score mean + sqrt(squared · variance) of at least `bar`."""
 
     squared: float = 0.0
     bar: float = np.inf
@@ -119,6 +121,7 @@ class ColumnLog:
         self.state[LEADER] = -1.0
         self.marks: Indices = np.zeros((3, 0), dtype=np.int64)
         self.runs: Matrix = np.zeros((N_RUN, 0))
+        self.flags: Flags = np.zeros(0, dtype=np.uint8)
         n_rows = max(16, min(FIRST_ROWS, FIRST_BYTES // (8 * self.size)))
         if 8 * FIRST_ROWS * self.size <= SMALL_BYTES:
             n_rows = FEW_ROWS
@@ -132,6 +135,7 @@ class ColumnLog:
         marks, runs = np.zeros((3, capacity), dtype=np.int64), np.zeros((N_RUN, capacity))
         marks[:, :used], runs[:, :used] = self.marks[:, :used], self.runs[:, :used]
         self.marks, self.runs = marks, runs
+        self._gather()
         self.run_slots, self.run_positions, self.before = (
             marks  # per run; `before` is the previous run of the same point, −1 for none
         )
@@ -141,7 +145,15 @@ class ColumnLog:
     def name_items(self) -> None:
         """Rebind the views of `items` after its array was replaced."""
         self.mean, self.variance, self.prior = self.items[:, : self.size]
-        self.block_flags: Flags = np.ones(-(-self.size // BLOCK), dtype=np.uint8)
+        self.flags = np.ones(-(-self.size // PER_FLAG), dtype=np.uint8)
+        self._gather()
+
+    def _gather(self) -> None:
+        """Collect the arrays in the order of `LogArrays`, for kernels, after one of them was replaced."""
+        self._arrays = (
+            self.applied, self.slots, self.marks, self.runs, self.rows, self.items, self.flags, self.tied, self.state,
+        )  # fmt: skip
+        self._most_read = ENTRIES_PER_CALL // self.size - 6
 
     @property
     def n_bytes(self) -> int:
@@ -149,7 +161,7 @@ class ColumnLog:
         columns = self.rows.nbytes
         if columns > SMALL_BYTES:
             columns = 8 * max(self.n_runs, self.most_runs) * self.rows.shape[1]
-        arrays = (self.items, self.applied, self.slots, self.marks, self.runs, self.tied, self.block_flags)
+        arrays = (self.items, self.applied, self.slots, self.marks, self.runs, self.tied, self.flags)
         return columns + sum(array.nbytes for array in arrays)
 
     @property
@@ -169,6 +181,7 @@ class ColumnLog:
             more = max(n_slots, 2 * known) - self.applied.shape[1]
             self.applied = np.pad(self.applied, ((0, 0), (0, more)))
             self.slots = np.pad(self.slots, ((0, 0), (0, more)), constant_values=-1)
+            self._gather()
         self.n_slots = n_slots
         self.slots[0, known:n_slots] = places
 
@@ -187,20 +200,17 @@ class ColumnLog:
     def round(self, counts: Vector, sums: Vector, similarities: Similarities, beta: float, n_items: int) -> int:
         """Apply the one changed slot, and find the best of the first n_items actions by μ + β sqrt(v).
 
-        Returns the number of tied actions, listed in `tied`; −1 if nothing was done because it takes more than one
+        `counts` and `sums` are those of the log's slots, and may be longer. Returns the number of tied actions, listed
+        in `tied`; −1 if nothing was done because it takes more than one
         compiled call.
         """
         if self.n_runs == len(self.rows):
             self.reserve(1)
-        arrays = (
-            self.applied, self.slots, self.marks, self.runs, self.rows, self.items, self.block_flags, self.tied,
-            self.state,
-        )  # fmt: skip
-        sizes, gamma = (self.n_runs, self.size, n_items, self.frozen_runs), self.regularization
-        n_read, n_tied = ENTRIES_PER_CALL // self.size - 6, -1
+        arrays, sizes = self._arrays, (self.n_slots, self.n_runs, self.size, n_items, self.frozen_runs)
+        n_read, n_tied, gamma = self._most_read, -1, self.regularization
         if n_read >= 0:
             n_tied = loops.round(arrays, counts, sums, (*sizes, n_read, False), beta, gamma)
-        if n_tied == -1 and threads_for(8 * (self.n_runs + 6) * self.size, len(self.block_flags)) == 1:
+        if n_tied == -1 and threads_for(8 * (self.n_runs + 6) * self.size, -(-self.size // BLOCK)) == 1:
             n_read = NO_LIMIT
             n_tied = loops.round(arrays, counts, sums, (*sizes, n_read, False), beta, gamma)
         if n_tied == NEEDS_SIMILARITIES:
@@ -230,7 +240,7 @@ class ColumnLog:
         scale = self.checked_scale(times * start + gamma, position)
         gain = (gained - times * self.mean.item(position)) / scale
         if is_same:
-            self._pass(known, factor, known, known, -1, gain, times / scale, screen)
+            self._pass(Pull(known, factor, known, known, -1, gain, times / scale), screen)
             count_now = self.counts.item(known) + times
             whole = count_now * self.initial_variances.item(known) + gamma
             self.counts[known], self.pivots[known], self.weights[known] = count_now, whole, count_now / whole
@@ -242,18 +252,19 @@ class ColumnLog:
                 similarities(np.array([slot]), self.rows[run : run + 1, : self.size])
             later = slice(known + 1, run)
             np.multiply(self.weights[later], self.rows[later, position], self.coefficients[later])
-            self._pass(run if known < 0 else known, factor, known + 1, run, run, gain, times / scale, screen)
+            base = run if known < 0 else known
+            self._pass(Pull(base, factor, known + 1, run, run, gain, times / scale), screen)
             if known >= 0:
                 self.state[DRIFT] = max(self.state.item(DRIFT), abs(self.rows.item(run, position) - start))
             self.run_slots[run], self.run_positions[run], self.before[run] = slot, position, known
             self.runs[:6, run] = times, gained, start, scale, times / scale, gain
             self.slots[1, slot], self.n_runs = run, run + 1
         self.variance[position] = start * gamma / scale  # exact remainder, where a difference would cancel
-        self.block_flags[position // BLOCK] = 1
+        self.flags[position // PER_FLAG] = 1
         self.applied[:, slot] = count, total
         self.state[LARGEST] = max(self.state.item(LARGEST), abs(total))
-        self.state[SPREAD] += sqrt(max(start, 0.0)) * abs(gain)
-        self.state[REACH] += gain * gain * scale / times
+        self.state[MEAN_DRIFT] += sqrt(max(start, 0.0)) * abs(gain)
+        self.state[INNOVATION] += gain * gain * scale / times
         self.state[UPDATES] += 1.0
         self.state[READ] += 0.05 * (run - 1 - known - self.state.item(READ))
 
@@ -269,24 +280,19 @@ class ColumnLog:
         mean += variance * (gained - times * mean) / scale
         return float(mean + beta * sqrt(max(variance * self.regularization / scale, 0.0)))
 
-    def _pass(
-        self, base: int, factor: float, first: int, last: int, target: int, gain: float, shrink: float, screen: Screen
-    ) -> None:
+    def _pass(self, pull: Pull, screen: Screen) -> None:
         """Run `pull_loop` over all actions, in several threads if that pays off."""
-        rows, coefficients, items, hits, pull = self.rows, self.coefficients, self.items, self.block_flags, loops.pull
-        entries = (last - first + 6) * self.size
+        rows, coefficients, items, flags, given = self.rows, self.coefficients, self.items, self.flags, tuple(pull)
         for_each_part(
-            lambda start, stop: pull(
-                rows, base, factor, first, last, coefficients, target, gain, shrink, items, start, stop, *screen, hits
-            ),
-            self.size, align=BLOCK, n_bytes=8 * entries,
+            lambda start, stop: loops.pull(given, rows, coefficients, items, start, stop, *screen, flags),
+            self.size, align=BLOCK, n_bytes=8 * (pull.last - pull.first + 6) * self.size,
         )  # fmt: skip
 
     def screen(self, beta: float, score: float) -> None:
-        """Mark the blocks that may hold an action tied with this score or better."""
-        items, hits, squared, bar = self.items, self.block_flags, beta * beta, lowered(score)
+        """Flag the actions that may be tied with this score or better."""
+        items, flags, squared, bar = self.items, self.flags, beta * beta, lowered(score)
         for_each_part(
-            lambda start, stop: loops.screen(items, start, stop, squared, bar, hits),
+            lambda start, stop: loops.screen(items, start, stop, squared, bar, flags),
             self.size, align=BLOCK, n_bytes=16 * self.size,
         )  # fmt: skip
 
@@ -368,6 +374,28 @@ def insert(log: ColumnLog, place: int, prior: Vector, to_points: Callable[[Indic
     log.name_items()
 
 
+def keep(log: ColumnLog, order: Indices) -> None:
+    """Keep these actions only, in this order. The points of all slots must be among them."""
+    size, n_runs = len(order), log.n_runs
+    place_of = np.full(log.size, -1)
+    place_of[order] = np.arange(size)
+    if 2 * size < log.rows.shape[1]:
+        rows = np.empty((len(log.rows), size + max(LEAST_SPARE, size // 64)))
+        for run in range(n_runs):
+            rows[run, :size] = log.rows[run, order]
+        log.rows = rows
+    else:
+        for run in range(n_runs):
+            log.rows[run, :size] = log.rows[run, order]
+    items = np.zeros((3, log.rows.shape[1]))
+    items[:, :size] = log.items[:, order]
+    log.items, log.size = items, size
+    log.run_positions[:n_runs] = place_of[log.run_positions[:n_runs]]
+    log.slots[0, : log.n_slots] = place_of[log.places]
+    log.state[LEADER] = -1.0
+    log.name_items()
+
+
 def columns_for(log: ColumnLog, known: Matrix, to_points: Callable[[Indices], Matrix]) -> Matrix:
     """Entries of all columns for other actions, given those of the first runs; shape (runs, actions)."""
     n_known, n_runs = len(known), log.n_runs
@@ -407,7 +435,7 @@ def part_of(log: ColumnLog, positions: Indices, places: Indices, width: int, mem
         log.tied.copy(),
     )
     part.slots[0, : log.n_slots] = places
-    part.state[[DRIFT, SPREAD, REACH, UPDATES]], part.state[LEADER] = 0.0, -1.0
+    part.state[[DRIFT, MEAN_DRIFT, INNOVATION, UPDATES]], part.state[LEADER] = 0.0, -1.0
     part.frozen_runs = log.n_runs
     if memory is None or memory.shape[1] != width or len(memory) < log.n_runs + PART_ROOM:
         memory = np.empty((2 * log.n_runs + 4 * PART_ROOM, width))

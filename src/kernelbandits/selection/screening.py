@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._threads import limit_blas_threads
+from kernelbandits._threads import Pace, at_better_pace, for_each_part, limit_blas_threads, pays_off, with_helpers
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import ExactPosterior, Posterior
 from kernelbandits.posterior.cholesky import GrowingCholesky
@@ -16,11 +16,17 @@ from kernelbandits.posterior.exact import Whitening
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection._screening_loops import (
     MEAN,
+    N_CELLS,
     N_PANEL,
     N_ROWS,
     N_STATE,
+    N_STRETCH,
     OLD_MEAN,
+    PARTS,
     PRIOR,
+    START,
+    STEP,
+    STRETCHES,
     UPPER,
     BoundTerms,
     screening_loops,
@@ -35,6 +41,9 @@ __all__ = ["DualWeights", "PanelTable", "Screening", "bound_terms", "screened", 
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
 
+COLUMNS_AT_ONCE: Final = 256
+"""Columns of a panel in the smallest part for a thread, and their multiple, so that vector loops have no remainder."""
+
 PREFIX: Final = 4
 """Incumbents are determined after 1/PREFIX of the factor's rows."""
 
@@ -46,6 +55,9 @@ OLDEST: Final = 64
 
 STALE: Final = 1.1
 """Bound factor F of old weights, in units of β, from which new weights are cheaper than the additional candidates."""
+
+SCAN_COST: Final = 16
+"""Rows of the factor that are read while one action is scanned over as many observations."""
 
 LEAST_SIZE: Final = 8
 """Number of distinct points below which screening makes no difference."""
@@ -63,12 +75,17 @@ KEPT: Final = 16
 """Tied actions whose solution is stored in case they are observed next."""
 
 
+Batch = tuple[Matrix, Matrix, Indices]
+Team = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+
 class PanelTable:
     """Cache of the addresses of a factor's panels: arrays of a panel do not move until its capacity is used up."""
 
     def __init__(self) -> None:
         self._arrays: list[tuple[Matrix, Matrix]] = []  # keeps the arrays alive while their addresses are used
         self._rows: NDArray[np.int64] = np.zeros((0, N_PANEL), dtype=np.int64)
+        self._paces: dict[int, dict[int, Pace]] = {}  # by the number of candidates, in powers of two
 
     def of(self, factor: GrowingCholesky) -> NDArray[np.int64]:
         """One row per panel, with the columns that `_screening_loops` defines.
@@ -91,6 +108,39 @@ class PanelTable:
             del arrays[n_panels:]
             rows = self._rows = rows[:n_panels].copy()
         return rows
+
+    def eliminate_together(self, panels: NDArray[np.int64], size: int, batch: Batch, *given: Any) -> tuple[float, int]:
+        """`_screening_loops.eliminate_loop` in several threads."""
+        columns, n_rows = batch[0], batch[0].shape[1]
+        # A helper may be late by rounds: what it reads then must exist, and nobody may use what it writes.
+        panels, arrays, team = panels.copy(), self._arrays.copy(), _new_team(len(columns), n_rows)
+        found: tuple[float, int] = with_helpers(
+            lambda: screening_loops.eliminate(panels, size, batch, *given, team),
+            lambda: (screening_loops.help(panels, columns, team), arrays),
+            n_bytes=4 * n_rows * n_rows,
+            paces=self._paces.setdefault(len(columns).bit_length(), {}),
+        )
+        return found
+
+
+def _new_team(n_rights: int, n_rows: int) -> Team:
+    """A `_screening_loops.Team` for a factor with n_rows rows, each of which is solved for at most two buffers."""
+    n_steps = n_rows // STEP + 2
+    return (
+        np.zeros(N_CELLS, dtype=np.int64),
+        np.zeros(2 * PARTS * n_steps, dtype=np.int64),
+        np.zeros((STRETCHES, N_STRETCH), dtype=np.int64),
+        np.empty((2, n_rights, n_rows)),
+    )
+
+
+ALONE: Final[Team] = (
+    np.zeros(0, dtype=np.int64),
+    np.zeros(0, dtype=np.int64),
+    np.zeros((0, N_STRETCH), dtype=np.int64),
+    np.zeros((2, 0, 0)),
+)
+"""Arrays of a `_screening_loops.Team` that has no other threads, nor parts for them."""
 
 
 class DualWeights:
@@ -121,37 +171,66 @@ class DualWeights:
         """D: a mean has changed by at most this times √v_s."""
         self.innovation_bound = 0.0
         """F: no score exceeds mean_s + F √v_s."""
+        self.is_stale = False
+        """Whether new weights would give tighter bounds."""
+        self.is_shared = False
+        """Whether helpers paid off for a pass over the factor when the weights were computed."""
         self._factor: GrowingCholesky | None = None
         self._factor_version = 0
+        self._paces: dict[int, Pace] = {}
 
     def synchronize(
-        self, whitening: Whitening, panels: NDArray[np.int64], regularization: float, exploration: float
+        self,
+        whitening: Whitening,
+        panels: NDArray[np.int64],
+        regularization: float,
+        exploration: float,
+        *,
+        may_be_stale: bool = False,
     ) -> None:
-        """Synchronize with the current factor; recompute the weights if their bound has become too loose."""
+        """Synchronize with the current factor; recompute the weights if their bound has become too loose.
+
+        If they may be stale, they are recomputed only if rows of the factor have changed; `is_stale` says that new ones
+        would give tighter bounds.
+        """
         beta, known = exploration / sqrt(regularization), self.size  # score = mean + β √v, with v in kernel units
         size = len(whitening.targets)
         if whitening.factor is not self._factor or whitening.factor_version != self._factor_version:
-            self._recompute(whitening, panels, regularization)
+            self.recompute(whitening, panels, regularization, exploration)
         elif size > known:
             new = whitening.targets[known:]
             innovation = float(new @ new)  # H
-            squared = screening_loops.trailing(panels, known, new)
-            # The difference cancels when D is small; a bound on its rounding error is added: a substitution with |B|
-            # rows has an error of |B| ε cond(L_BB), and cond² ≤ |B| + tr K / γ.
-            n_new = size - known
-            loss = 1e-12 + 4.0 * n_new * EPSILON * sqrt(n_new + whitening.trace / regularization)
-            drift = sqrt(max(0.0, innovation - regularization * squared) + loss * innovation)
+            drift, n_new = sqrt(innovation) * (1.0 + 1e-12), size - known
+            if n_new <= OLDEST:
+                squared = screening_loops.trailing(panels, known, new)
+                # The difference cancels when D is small; a bound on its rounding error is added: a substitution with
+                # |B| rows has an error of |B| ε cond(L_BB), and cond² ≤ |B| + tr K / γ.
+                loss = 1e-12 + 4.0 * n_new * EPSILON * sqrt(n_new + whitening.trace / regularization)
+                drift = sqrt(max(0.0, innovation - regularization * squared) + loss * innovation)
             bound = min(beta + drift, sqrt(beta * beta + innovation) * (1.0 + 1e-12))
-            if bound <= STALE * beta and n_new <= OLDEST:
-                self.mean_drift, self.innovation_bound = drift, bound
-                return
-            self._recompute(whitening, panels, regularization)
-        self.mean_drift, self.innovation_bound = 0.0, beta
+            self.is_stale = bound > STALE * beta or n_new > OLDEST
+            self.mean_drift, self.innovation_bound = drift, bound
+            if self.is_stale and not may_be_stale:
+                self.recompute(whitening, panels, regularization, exploration)
+        else:
+            self.mean_drift, self.innovation_bound, self.is_stale = 0.0, beta, False
 
-    def _recompute(self, whitening: Whitening, panels: NDArray[np.int64], regularization: float) -> None:
+    def recompute(
+        self, whitening: Whitening, panels: NDArray[np.int64], regularization: float, exploration: float
+    ) -> None:
+        """Compute α from the whole factor."""
         counts, diagonal, size = whitening.counts, whitening.diagonal, len(whitening.targets)
         solved = whitening.targets.copy()
-        screening_loops.back(panels, solved)
+        n_bytes = 4 * size * size
+        self.is_shared = pays_off(n_bytes)
+        if self.is_shared:
+            at_better_pace(
+                lambda: screening_loops.back(panels, solved),
+                lambda _: _back_together(panels, solved, n_bytes),
+                n_bytes=n_bytes, paces=self._paces,
+            )  # fmt: skip
+        else:
+            screening_loops.back(panels, solved)
         # (L + E)ᵀ u = z with |E| ≤ s ε |L|, so wᵀz has an error of at most s ε ‖w‖ ‖L‖ ‖u‖, and ‖L‖² ≤ tr M; the same
         # again for the substitution that gives w.
         trace = float(counts @ diagonal) + size * regularization
@@ -160,6 +239,20 @@ class DualWeights:
         self.shares = counts / (counts * diagonal + regularization)
         self.total = float(np.abs(self.weights).sum())
         self.size, self._factor, self._factor_version = size, whitening.factor, whitening.factor_version
+        self.mean_drift, self.innovation_bound, self.is_stale = 0.0, exploration / sqrt(regularization), False
+
+
+def _back_together(panels: NDArray[np.int64], right: Vector, n_bytes: int) -> None:
+    """`_screening_loops.back_loop` in several threads, which share the columns of each panel."""
+
+    def subtract(first: int, last: int) -> None:
+        screening_loops.subtract_back(panels, p, first, last, right)
+
+    for p in range(len(panels) - 1, -1, -1):
+        screening_loops.solve_back(panels, p, right)
+        start = panels.item(p, START)
+        if start:
+            for_each_part(subtract, start, align=COLUMNS_AT_ONCE, n_bytes=n_bytes)
 
 
 def bound_terms(
@@ -221,7 +314,7 @@ class Screening(Selector):
         exact.kernel.kind.validate_comparable(whitening.points, points)
         self.is_finished = False
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected elsewhere
-            scores = self._search(exact, whitening, points, exploration)
+            scores = self._search(exact, whitening, actions, exploration)
         self.is_finished = True
         if not scores:  # no candidate survived rounding; fall back to exhaustive scoring
             return None
@@ -251,11 +344,14 @@ class Screening(Selector):
         self._solved = {}
 
     def _search(
-        self, posterior: ExactPosterior, whitening: Whitening, points: Points, exploration: float
+        self, posterior: ExactPosterior, whitening: Whitening, actions: Actions, exploration: float
     ) -> dict[int, float] | None:
         """Scores of all rows that may be the best; None if a bound is not finite."""
         panels, weights, gamma = self._panels.of(whitening.factor), self._weights, posterior.regularization
-        weights.synchronize(whitening, panels, gamma, exploration)
+        points = actions.points
+        # New weights read the whole factor: where scanning twice costs less, old ones are tried first.
+        may_be_stale = SCAN_COST * actions.n_actions <= len(whitening.targets)
+        weights.synchronize(whitening, panels, gamma, exploration, may_be_stale=may_be_stale)
         if self._record is not posterior.record:
             self._record, self._similarities = posterior.record, {}
         is_shared = type(points) is PairRows and points.is_shared
@@ -263,12 +359,16 @@ class Screening(Selector):
         if similarities is None:
             similarities = similarities_for(posterior.kernel, whitening.points, points)
             self._similarities[is_shared] = similarities
-        mean, explained, prior, error = similarities.scan(points, whitening.points, weights.weights, weights.shares)
-        terms = tuple(bound_terms(whitening, weights, gamma, error, exploration))
-        upper, highest = np.empty(len(prior)), np.empty(min(FIRST, len(prior)), dtype=np.intp)
-        threshold, n_candidates = screening_loops.rank(mean, explained, prior, terms, upper, highest)
-        if isnan(threshold):
-            return None
+        while True:
+            mean, explained, prior, error = similarities.scan(points, whitening.points, weights.weights, weights.shares)
+            terms = tuple(bound_terms(whitening, weights, gamma, error, exploration))
+            upper, highest = np.empty(len(prior)), np.empty(min(FIRST, len(prior)), dtype=np.intp)
+            threshold, n_candidates = screening_loops.rank(mean, explained, prior, terms, upper, highest)
+            if isnan(threshold):
+                return None
+            if n_candidates <= INCUMBENTS or not weights.is_stale:
+                break
+            weights.recompute(whitening, panels, gamma, exploration)
         targets, roots, known = whitening.targets, whitening.roots, whitening.points
         scores: dict[int, float] = {}
         solved = self._solved = {}
@@ -277,10 +377,12 @@ class Screening(Selector):
             """Add the exact results of the rows that reach the threshold; return the raised threshold."""
             columns, state = similarities.rows(points, known, rows, roots), np.zeros((len(rows), N_STATE))
             state[:, UPPER], state[:, PRIOR], state[:, OLD_MEAN] = upper[rows], prior[rows], mean[rows]
-            order, n_first = np.arange(len(rows)), len(targets) // PREFIX // 64 * 64 if n_incumbents else 0
-            threshold, n_left = screening_loops.eliminate(
-                panels, weights.size, (columns, state, order), targets, terms, n_first, n_incumbents, threshold
-            )
+            order, n_first = np.arange(len(rows)), len(targets) // PREFIX // STEP * STEP if n_incumbents else 0
+            given = panels, weights.size, (columns, state, order), targets, terms, n_first, n_incumbents, threshold
+            if weights.is_shared:
+                threshold, n_left = self._panels.eliminate_together(*given)
+            else:
+                threshold, n_left = screening_loops.eliminate(*given, ALONE)
             estimates = state[:n_left, MEAN:].tolist()
             for place, row in enumerate(rows[order[:n_left]].tolist()):
                 own_mean, width = estimates[place]

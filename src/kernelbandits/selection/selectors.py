@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -11,17 +12,23 @@ from kernelbandits.posterior import Posterior
 from kernelbandits.posterior.base import SMALLEST_REGULARIZATION
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection._catalog_loops import loops
-from kernelbandits.selection.actions import Actions
-from kernelbandits.selection.catalog import Catalog
+from kernelbandits.selection.actions import Actions, CatalogActions
+from kernelbandits.selection.catalog import Catalog, _Moment
 from kernelbandits.selection.catalog_engine import CatalogEngine
-from kernelbandits.selection.screening import Screening, screened
+from kernelbandits.selection.device_engine import DeviceEngine
+from kernelbandits.selection.screening import Screening, screened, tied_in_each
 from kernelbandits.selection.selector import Selector
-from kernelbandits.types import Points, Selection
+from kernelbandits.types import Indices, Points, Selection, Vector
 
 __all__ = ["Selectors"]
 
+Engine: TypeAlias = CatalogEngine | DeviceEngine
+
 MOST_BYTES: Final = 1_000_000_000
 """Largest memory in bytes of the engines that a policy caches besides the one used last."""
+
+FEW_ACTIONS: Final = 8
+"""Number of actions below which a round is scored exhaustively, in a batch with other rounds."""
 
 
 class OwnSearch(Selector):
@@ -45,8 +52,8 @@ class Selectors:
     """
 
     def __init__(self) -> None:
-        self._kept: WeakKeyDictionary[Catalog, _Kept] = WeakKeyDictionary()  # most recently used last
-        self._latest: tuple[ref[Catalog], CatalogEngine] | None = None
+        self._stored: WeakKeyDictionary[Catalog, _Stored] = WeakKeyDictionary()  # most recently used last
+        self._latest: tuple[ref[Catalog], Engine] | None = None
         self.screening = Screening()
         self._own_search = OwnSearch()
 
@@ -57,7 +64,7 @@ class Selectors:
     def of(self, posterior: Posterior, actions: Actions) -> Selector | None:
         """Pick the selector for these actions; no other component picks one. None: all actions must be scored."""
         if actions.catalog is not None and actions.context is None:
-            engine = self.engine(actions.catalog, posterior)
+            engine = self.engine(actions.catalog, posterior, actions._moment)
             if engine is not None:
                 return engine
         if posterior.changes_form:
@@ -74,11 +81,35 @@ class Selectors:
         selector.posterior = posterior
         return selector
 
-    def __len__(self) -> int:
-        return len(self._kept)
+    def are_selective(self, posterior: Posterior, rounds: Sequence[Actions], *, uses_search: bool) -> Iterator[bool]:
+        """Per round, whether it is better queried separately, because few of its widths will be computed."""
+        for actions in rounds:
+            if isinstance(actions, CatalogActions):
+                yield True
+            else:
+                is_searched = uses_search and actions.n_actions >= FEW_ACTIONS
+                yield is_searched and (
+                    posterior.supports_batch_play or screened(posterior, actions.n_actions) is not None
+                )
 
-    def engine(self, catalog: Catalog, posterior: Posterior) -> CatalogEngine | None:
+    def tied_in_each(
+        self, posterior: Posterior, rounds: Sequence[Actions], exploration: Vector
+    ) -> list[Indices] | None:
+        """Rows tied for the best score of each round, searched together; None if all actions must be scored."""
+        exact = screened(posterior, len(rounds))
+        if exact is None:
+            return None
+        points = posterior.kernel.kind.stack(*(actions.points for actions in rounds))
+        return tied_in_each(exact, points, np.array([actions.n_actions for actions in rounds]), exploration)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def engine(self, catalog: Catalog, posterior: Posterior, moment: _Moment | None = None) -> Engine | None:
         """Engine for this catalog, synchronized with the posterior; None if exhaustive scoring is required.
+
+        It covers the items of a snapshot (None: the current one) and possibly items added since. An earlier snapshot
+        whose items were removed since has no engine.
 
         Requires a posterior with a record, a PSD-certified kernel, and items that are not too large for the
         regularization: exhaustive scoring computes every width, so it detects indefinite similarities and overflow.
@@ -88,49 +119,63 @@ class Selectors:
         if not posterior.capabilities.has_record or posterior.n_merged or not posterior.is_well_posed:
             return None
         record: Observations = posterior.record  # type: ignore[attr-defined]  # by the capability
-        if not loops.is_compiled:
+        if not (loops.is_compiled or _is_on_device(posterior)):
             loops.record_work(catalog.n_items * (1 + record.size))
             return None
         latest = self._latest  # usually the same as before
         is_latest = latest is not None and latest[0]() is catalog and latest[1].is_finished
         engine = latest[1] if is_latest and latest is not None else self._of(catalog)
-        if engine is None or engine.n_items < catalog.n_items:
-            points = catalog.points(posterior.kernel.kind)
+        now = catalog._now if moment is None else moment
+        if engine is None or engine.n_items < now.n_items or engine.generation is not now.generation:
+            if engine is not None and engine.generation.number > now.generation.number:
+                return None
+            points = now.points(posterior.kernel.kind)
             if not _fits(posterior, points):
                 return None
-            if engine is None:
-                engine = CatalogEngine(points, posterior.kernel, posterior.regularization)
-            else:
-                engine.grow(points)
+            if engine is None or not engine.follow(now.generation, points):
+                engine, is_latest = _new_engine(posterior, points), False
+                engine.generation = now.generation
+            engine.grow(points)
         if not is_latest:
             self._use(catalog, engine)
         engine.synchronize(record)
         return engine
 
-    def _of(self, catalog: Catalog) -> CatalogEngine | None:
+    def _of(self, catalog: Catalog) -> Engine | None:
         """Cached engine of a catalog, unless an update of it is incomplete."""
-        kept = self._kept.get(catalog)
-        return kept.engine if kept is not None and kept.engine.is_finished else None
+        stored = self._stored.get(catalog)
+        return stored.engine if stored is not None and stored.engine.is_finished else None
 
-    def _use(self, catalog: Catalog, engine: CatalogEngine) -> None:
+    def _use(self, catalog: Catalog, engine: Engine) -> None:
         """Mark an engine as used last, and drop the least recently used ones that exceed the memory limit."""
         before, self._latest = self._latest, None
         last = None if before is None else before[0]()
-        if before is not None and last is not None and last in self._kept:
-            self._kept[last] = _Kept(before[1], before[1].n_bytes)  # it may have grown since
-        self._kept.pop(catalog, None)
-        n_bytes = sum(kept.n_bytes for kept in self._kept.values())
+        if before is not None and last is not None and last in self._stored:
+            self._stored[last] = _Stored(before[1], before[1].n_bytes)  # it may have grown since
+        self._stored.pop(catalog, None)
+        n_bytes = sum(stored.n_bytes for stored in self._stored.values())
         while n_bytes > MOST_BYTES:
-            oldest = next(iter(self._kept))
-            n_bytes -= self._kept.pop(oldest).n_bytes
-        self._kept[catalog] = _Kept(engine, 0)
+            oldest = next(iter(self._stored))
+            n_bytes -= self._stored.pop(oldest).n_bytes
+        self._stored[catalog] = _Stored(engine, 0)
         self._latest = (ref(catalog), engine)
 
 
-class _Kept(NamedTuple):
+def _is_on_device(posterior: Posterior) -> bool:
+    return posterior.capabilities.array_library != "numpy"
+
+
+def _new_engine(posterior: Posterior, points: Points) -> Engine:
+    if not _is_on_device(posterior):
+        return CatalogEngine(points, posterior.kernel, posterior.regularization)
+    device = posterior.arrays  # type: ignore[attr-defined]  # by the capability
+    return DeviceEngine(points, posterior.kernel, posterior.regularization, device)
+
+
+class _Stored(NamedTuple):
     """Cached engine, with its memory in bytes when another engine was used after it."""
 
-    engine: CatalogEngine
+    engine: Engine
     n_bytes: int
 
 

@@ -100,12 +100,12 @@ class AnyKernel(Similarities):
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._kept: tuple[Points, Matrix] | None = None
+        self._stored: tuple[Points, Matrix] | None = None
 
     def scan(self, points: Points, known: Points, weights: Vector, shares: Vector) -> Scan:
         kind, n_known = self._kernel.kind, len(weights)
         n_actions, n_slots = kind.count(points), kind.count(known)
-        self._kept = None
+        self._stored = None
         mean, explained = np.empty(n_actions), np.empty(n_actions)
         with limit_blas_threads(WORK_PER_SIMILARITY * float(n_slots) * n_actions):
             for block, part in blocks(kind, points, SMALLER_BLOCKS * n_slots):
@@ -115,7 +115,7 @@ class AnyKernel(Similarities):
                 squared *= shares
                 explained[block] = squared.max(axis=1)
                 if part is points:
-                    self._kept = points, similarity
+                    self._stored = points, similarity
         prior = self._kernel.diagonal(points)
         largest = float(prior.max())
         known_largest = float((1.0 / shares[shares > 0.0]).max())  # at least k(z, z)
@@ -123,8 +123,8 @@ class AnyKernel(Similarities):
         return Scan(mean, np.maximum(explained - 1e-10 * largest, 0.0), prior, error)
 
     def rows(self, points: Points, known: Points, chosen: Indices, roots: Vector) -> Matrix:
-        if self._kept is not None and self._kept[0] is points:
-            return np.asarray(self._kept[1][chosen] * roots)
+        if self._stored is not None and self._stored[0] is points:
+            return np.asarray(self._stored[1][chosen] * roots)
         part = self._kernel.kind.take(points, chosen)
         with limit_blas_threads(WORK_PER_SIMILARITY * float(len(roots)) * len(chosen)):
             return np.ascontiguousarray(self._kernel.gram(part, known) * roots)

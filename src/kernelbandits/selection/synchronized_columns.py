@@ -165,6 +165,21 @@ class SynchronizedColumns:
         self.points, self.n_items, self._index = points, n_items, None
         self._fixed_points = FixedPoints(self.kernel, points)
 
+    def keep(self, rows: Indices, points: Points) -> None:
+        """Keep these items only; `points` are their points and possibly more.
+
+        An item that was observed becomes a point that is not an item.
+        """
+        kind, log = self.kernel.kind, self.log
+        observed = np.setdiff1d(log.places[(log.places >= 0) & (log.places < self.n_items)], rows)
+        if len(observed):
+            outside = kind.take(self.points, observed)
+            self._outside = outside if self._outside is None else kind.stack(self._outside, outside)
+        column_log.keep(log, np.concatenate([rows, np.arange(self.n_items, log.size), observed]))
+        self.points, self.n_items, self._index = kind.take(points, np.arange(len(rows))), len(rows), None
+        self._fixed_points = FixedPoints(self.kernel, self.points)
+        self._largest = float(log.prior.max())
+
     def _insert(self, place: int, points: Points) -> None:
         """Insert columns for more points."""
         gram, prior = self.kernel.gram, self.kernel.diagonal(points)
@@ -178,7 +193,7 @@ class SynchronizedColumns:
         slots: list[int] = found[:n_found].tolist()
         return slots
 
-    def take_in(self, slots: list[int]) -> None:
+    def update(self, slots: list[int]) -> None:
         """Synchronize the log after a change of these slots."""
         self.tidy()
         log, counts, sums = self.log, self.record.counts, self.record.sums

@@ -35,7 +35,7 @@ def worst_tied(best: float) -> float:
 
 def tied_for_best(scores: Vector) -> Indices:
     """Rows whose score is within TIE_TOLERANCE · max(1, |best|) of the best, lowest first."""
-    tied = np.flatnonzero(scores >= worst_tied(float(scores.max())))
+    tied: Indices = (scores >= worst_tied(scores.item(scores.argmax()))).nonzero()[0]
     if not tied.size:
         raise NumericalError(
             f"No action has the best score: one of them is {scores.max()}. Rewards or contexts are too large for "

@@ -47,37 +47,37 @@ class EnvironmentContract:
         second = _play(environment.start(np.random.default_rng(11)), self.n_rounds)
 
         assert len(first) == len(second) > 0
-        for (shown, paid), (shown_again, paid_again) in zip(first, second, strict=True):
-            assert _same_points(shown.contexts, shown_again.contexts)
-            assert shown.ids == shown_again.ids
-            assert _same_points(shown.expected, shown_again.expected)
+        for (observed, paid), (observed_again, paid_again) in zip(first, second, strict=True):
+            assert _same_points(observed.contexts, observed_again.contexts)
+            assert observed.ids == observed_again.ids
+            assert _same_points(observed.expected, observed_again.expected)
             assert _same_rewards(paid, paid_again)
 
-    def test_luck_does_not_depend_on_the_action(self, environment: Environment) -> None:
+    def test_noise_does_not_depend_on_the_action(self, environment: Environment) -> None:
         """Rewards are the same if only the first action is queried, or all of them in reverse order."""
         patient = environment.start(np.random.default_rng(12))
         curious = environment.start(np.random.default_rng(12))
 
-        for shown, again in zip(_rounds(patient, self.n_rounds), _rounds(curious, self.n_rounds), strict=True):
+        for observed, again in zip(_rounds(patient, self.n_rounds), _rounds(curious, self.n_rounds), strict=True):
             rewards = [curious.reward(action) for action in reversed(_actions(again))]
-            assert _same_points(shown.contexts, again.contexts)
-            assert _same_rewards([patient.reward(_actions(shown)[0])], rewards[-1:])
+            assert _same_points(observed.contexts, again.contexts)
+            assert _same_rewards([patient.reward(_actions(observed)[0])], rewards[-1:])
 
-    def test_paying_twice_changes_nothing(self, environment: Environment) -> None:
+    def test_reading_a_reward_twice_changes_nothing(self, environment: Environment) -> None:
         world = environment.start(np.random.default_rng(13))
-        shown = world.observe()
+        observed = world.observe()
 
-        assert _same_rewards(_pay_all(world, shown), _pay_all(world, shown))
+        assert _same_rewards(_pay_all(world, observed), _pay_all(world, observed))
 
-    def test_expectations_match_payments(self, environment: Environment) -> None:
+    def test_expectations_match_rewards(self, environment: Environment) -> None:
         world = environment.start(np.random.default_rng(14))
         chooser = np.random.default_rng(15)
         surprises = []
-        for shown in _rounds(world, self.n_payments):
-            if shown.expected is None:
+        for observed in _rounds(world, self.n_payments):
+            if observed.expected is None:
                 pytest.skip("this world does not know its expectations")
-            place = int(chooser.integers(len(shown.expected)))
-            surprises.append(world.reward(row_of(shown.contexts, place)) - shown.expected[place])
+            place = int(chooser.integers(len(observed.expected)))
+            surprises.append(world.reward(row_of(observed.contexts, place)) - observed.expected[place])
 
         error = np.std(surprises) / np.sqrt(len(surprises))
         assert abs(np.mean(surprises)) <= self.standard_errors * error + 1e-12
@@ -90,51 +90,51 @@ class EnvironmentContract:
             assert all(isfinite(reward) and low <= reward <= high for reward in known)
 
     def test_expectations_are_one_per_action(self, environment: Environment) -> None:
-        for shown in _rounds(environment.start(np.random.default_rng(17)), self.n_rounds):
-            n_actions = n_points(shown.contexts)
-            assert shown.ids is None or len(shown.ids) == n_actions
-            assert shown.expected is None or shown.expected.shape == (n_actions,)
+        for observed in _rounds(environment.start(np.random.default_rng(17)), self.n_rounds):
+            n_actions = n_points(observed.contexts)
+            assert observed.ids is None or len(observed.ids) == n_actions
+            assert observed.expected is None or observed.expected.shape == (n_actions,)
 
-    def test_paying_before_a_round_is_shown_is_refused(self, environment: Environment) -> None:
+    def test_a_reward_before_the_first_round_is_rejected(self, environment: Environment) -> None:
         world = environment.start(np.random.default_rng(18))
 
         with pytest.raises(ValueError, match="observe"):
             world.reward(0)
 
     @pytest.mark.parametrize("beyond", ["below", "above"])
-    def test_an_action_that_was_not_shown_is_refused(self, environment: Environment, beyond: str) -> None:
+    def test_an_action_that_was_not_observed_is_rejected(self, environment: Environment, beyond: str) -> None:
         world = environment.start(np.random.default_rng(19))
-        shown = world.observe()
+        observed = world.observe()
 
         with pytest.raises(ValueError, match="action"):
-            world.reward(-1 if beyond == "below" else _actions(shown)[-1] + 1)
+            world.reward(-1 if beyond == "below" else _actions(observed)[-1] + 1)
 
     def test_two_runs_do_not_disturb_each_other(self, environment: Environment) -> None:
         alone = _play(environment.start(np.random.default_rng(20)), self.n_rounds)
         ours = environment.start(np.random.default_rng(20))
         other = environment.start(np.random.default_rng(21))
 
-        for (shown, paid), again in zip(alone, _rounds(ours, self.n_rounds), strict=True):
+        for (observed, paid), again in zip(alone, _rounds(ours, self.n_rounds), strict=True):
             next(_rounds(other, 1), None)
-            assert _same_points(shown.contexts, again.contexts)
+            assert _same_points(observed.contexts, again.contexts)
             assert _same_rewards(paid, _pay_all(ours, again))
 
-    def test_foreseen_rounds_are_those_that_would_be_shown(self, environment: Environment) -> None:
+    def test_peeked_rounds_are_those_that_would_be_observed(self, environment: Environment) -> None:
         world = environment.start(np.random.default_rng(22))
         if not isinstance(world, BatchWorld):
             pytest.skip("this world has no look-ahead")
-        shown_one_by_one = _play(environment.start(np.random.default_rng(22)), self.n_rounds + 2)
+        observed_one_by_one = _play(environment.start(np.random.default_rng(22)), self.n_rounds + 2)
 
         peeked = world.peek_rounds(self.n_rounds)
         latest = _pay_all(world, peeked[-1][0])
-        peeked += [(shown, np.array(paid)) for shown, paid in _play(world, 2)]
+        peeked += [(observed, np.array(paid)) for observed, paid in _play(world, 2)]
 
-        assert len(peeked) == len(shown_one_by_one)
-        assert _same_rewards(latest, shown_one_by_one[min(self.n_rounds, len(peeked)) - 1][1])
-        for (shown, paid), (shown_again, paid_again) in zip(peeked, shown_one_by_one, strict=True):
-            assert _same_points(shown.contexts, shown_again.contexts)
-            assert shown.ids == shown_again.ids
-            assert _same_points(shown.expected, shown_again.expected)
+        assert len(peeked) == len(observed_one_by_one)
+        assert _same_rewards(latest, observed_one_by_one[min(self.n_rounds, len(peeked)) - 1][1])
+        for (observed, paid), (observed_again, paid_again) in zip(peeked, observed_one_by_one, strict=True):
+            assert _same_points(observed.contexts, observed_again.contexts)
+            assert observed.ids == observed_again.ids
+            assert _same_points(observed.expected, observed_again.expected)
             assert _same_rewards(list(paid), paid_again)
 
     def test_the_description_is_plain(self, environment: Environment) -> None:
@@ -155,11 +155,11 @@ def _rounds(world: World, most: int) -> Iterator[Round]:
 
 def _play(world: World, most: int) -> list[tuple[Round, list[float]]]:
     """Return rounds with the rewards of all their actions."""
-    return [(shown, _pay_all(world, shown)) for shown in _rounds(world, most)]
+    return [(observed, _pay_all(world, observed)) for observed in _rounds(world, most)]
 
 
-def _pay_all(world: World, shown: Round) -> list[float]:
-    return [world.reward(action) for action in _actions(shown)]
+def _pay_all(world: World, observed: Round) -> list[float]:
+    return [world.reward(action) for action in _actions(observed)]
 
 
 def _same_rewards(first: list[float], second: list[float]) -> bool:
@@ -167,9 +167,9 @@ def _same_rewards(first: list[float], second: list[float]) -> bool:
     return np.array_equal(first, second, equal_nan=True)
 
 
-def _actions(shown: Round) -> list[int]:
+def _actions(observed: Round) -> list[int]:
     """Return the actions of a round, in the form of `Decision.action`."""
-    return [row_of(shown.contexts, place) for place in range(n_points(shown.contexts))]
+    return [row_of(observed.contexts, place) for place in range(n_points(observed.contexts))]
 
 
 def _same_points(first: Points, second: Points) -> bool:

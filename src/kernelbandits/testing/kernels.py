@@ -127,7 +127,7 @@ class KernelContract:
         assert kernel.kind.count(again) == kernel.kind.count(checked)
         assert kernel.kind.keys(again) == kernel.kind.keys(checked)
 
-    def test_points_are_taken_in_the_order_asked_for(self, kernel: Kernel, points: Points) -> None:
+    def test_points_are_taken_in_the_requested_order(self, kernel: Kernel, points: Points) -> None:
         checked = kernel.kind.check(points)
         keys = kernel.kind.keys(checked)
 
@@ -171,10 +171,10 @@ class KernelContract:
 
         store = kernel.kind.grow(None, 0, first)
         store = kernel.kind.grow(store, n_first, second)
-        kept = kernel.kind.view(store, n_first)
+        viewed = kernel.kind.view(store, n_first)
 
         allowed = self._allowed(kernel, points)
-        assert_allclose(kernel.gram(kept, second), kernel.gram(first, second), rtol=0.0, atol=allowed)
+        assert_allclose(kernel.gram(viewed, second), kernel.gram(first, second), rtol=0.0, atol=allowed)
 
     def test_saved_points_are_the_same_points(self, kernel: Kernel, points: Points) -> None:
         checked = kernel.kind.check(points)

@@ -13,6 +13,7 @@ import pytest
 
 from kernelbandits.errors import (
     AlreadyLearnt,
+    CannotSave,
     DecisionError,
     ForeignDecision,
     InvalidContexts,
@@ -21,6 +22,7 @@ from kernelbandits.errors import (
     NotLearnt,
     NotSupported,
 )
+from kernelbandits.kernels import Kernel
 from kernelbandits.policies import Policy, load
 from kernelbandits.selection import Catalog
 from kernelbandits.types import Decision, Points
@@ -37,6 +39,9 @@ class PolicyContract:
     `make_policy` is a function without arguments that returns a new policy, always with the same configuration and
     seed. `make_round` is a function (rng, n_actions) → contexts; for a policy with `needs_fixed_actions` it returns the
     fixed set, regardless of its arguments. Rewards used here lie in [0, 1].
+
+    A kernel that a file cannot hold, such as a function or a class of your own, is passed to `load` again. One test is
+    long and has the mark `long`: leave it out with `pytest -m "not long"`.
     """
 
     is_random: bool = False
@@ -153,6 +158,75 @@ class PolicyContract:
         together.learn_many(decisions, [0.1, 0.2, 0.3, 0.4])
         assert together.choose_many([]) == []
 
+    def test_ids_and_eligible_actions_of_many_rounds_are_those_of_each(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
+        """Tests `choose_many` and `probabilities_many`; the ids move between the rows."""
+        together, alone = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
+        rounds, ids, eligible = self._restricted_rounds(make_round)
+
+        stated = together.probabilities_many(rounds, ids=ids, eligible=eligible)
+        decisions = together.choose_many(rounds, ids=ids, eligible=eligible)
+
+        for t, decision in enumerate(decisions):
+            probabilities = alone.probabilities(rounds[t], ids=ids[t], eligible=eligible[t])
+            other = alone.choose(rounds[t], ids=ids[t], eligible=eligible[t])
+            assert (decision.action, decision.item, decision.n_actions) == (other.action, other.item, other.n_actions)
+            np.testing.assert_allclose([decision.mean, decision.width], [other.mean, other.width], atol=1e-9)
+            np.testing.assert_allclose(stated[t], probabilities, rtol=1e-9, atol=1e-12)
+        with pytest.raises(InvalidContexts, match="its entry of `ids`"):
+            together.choose_many(rounds, ids=ids[1:])
+        with pytest.raises(InvalidContexts, match="its entry of `eligible`"):
+            together.probabilities_many(rounds, eligible=eligible[1:])
+
+    def test_playing_uses_ids_and_eligible_actions_as_the_loop_does(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
+        """Wrong ones are rejected and leave no trace."""
+        rounds, ids, eligible = self._restricted_rounds(make_round)
+        rng = np.random.default_rng(25)
+        rewards = [rng.uniform(size=len(names)) for names in ids]
+        played, looped = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
+        before = played.round_index
+
+        for wrong in (
+            {"ids": ids[1:]},
+            {"ids": [["a"] * len(names) for names in ids]},
+            {"ids": [[*names, "more"] for names in ids]},
+            {"eligible": eligible[1:]},
+            {"eligible": [np.zeros(len(names), dtype=bool) for names in ids]},
+        ):
+            with pytest.raises((InvalidContexts, InvalidParameter)):
+                played.play(rounds, rewards, **wrong)
+        assert played.round_index == before
+        plays = played.play(rounds, rewards, ids=ids, eligible=eligible)
+
+        for t, contexts in enumerate(rounds):
+            decision = looped.choose(contexts, ids=ids[t], eligible=eligible[t])
+            looped.learn(decision, float(rewards[t][decision.action]))
+            assert (plays.action[t], plays.reward[t]) == (decision.action, rewards[t][decision.action])
+            np.testing.assert_allclose(
+                [plays.mean[t], plays.width[t], plays.propensity[t]],
+                [decision.mean, decision.width, decision.propensity],
+                atol=1e-9,
+            )
+        assert played.round_index == looped.round_index
+        np.testing.assert_allclose(
+            played.probabilities(rounds[0], ids=ids[0]), looped.probabilities(rounds[0], ids=ids[0]), atol=1e-9
+        )
+
+    def _restricted_rounds(self, make_round: MakeRound) -> tuple[list[Points], list[list[str]], list[Any]]:
+        """Return rounds, ids that move between the rows, and masks of eligible actions, some of them None."""
+        rng = np.random.default_rng(26)
+        sizes = [self._size(n_actions) for n_actions in (5, 5, 5, 1, 3, 5, 5, 5, 7, 5)]
+        rounds = [make_round(rng, n_actions) for n_actions in sizes]
+        ids = [[f"item {row}" for row in rng.permutation(n_actions)] for n_actions in sizes]
+        masks: list[Any] = [rng.random(n_actions) < 0.6 for n_actions in sizes]
+        for t, mask in enumerate(masks):
+            mask[rng.integers(len(mask))] = True
+            masks[t] = None if t % 4 == 3 else mask
+        return rounds, ids, masks
+
     def test_many_rounds_have_the_probabilities_of_each(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """On the same model."""
         policy, rng = self._trained(make_policy, make_round), np.random.default_rng(16)
@@ -164,7 +238,7 @@ class PolicyContract:
             np.testing.assert_allclose(probabilities, policy.probabilities(contexts), rtol=1e-9)
         assert policy.probabilities_many([]) == []
 
-    def test_a_batch_is_not_learnt_again(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+    def test_a_batch_is_not_learned_again(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """Regardless of how it was learned first."""
         policy = self._trained(make_policy, make_round)
         decision = policy.choose(make_round(np.random.default_rng(14), 4))
@@ -253,7 +327,7 @@ class PolicyContract:
         wanted = n_draws * stated[stated > 0.0]
         assert ((drawn[stated > 0.0] - wanted) ** 2 / wanted).sum() < _largest_chi_square(len(wanted) - 1)
 
-    def test_a_reward_is_learnt_once(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+    def test_a_reward_is_learned_once(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """A second time is rejected, alone or in a batch, and changes nothing."""
         policy, rng = make_policy(), np.random.default_rng(5)
         first, second = policy.choose(make_round(rng, 3)), policy.choose(make_round(rng, 3))
@@ -269,7 +343,7 @@ class PolicyContract:
         assert policy.round_index == 2
         policy.learn(second, 0.5)
 
-    def test_decisions_may_be_learnt_late_and_many_at_once(
+    def test_decisions_may_be_learned_late_and_many_at_once(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
         """All of them or none."""
@@ -303,7 +377,9 @@ class PolicyContract:
 
         assert (policy.round_index, fresh.round_index) == (1, 2)
 
-    def test_a_decision_built_by_hand_is_learnt_unchecked(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+    def test_a_decision_built_by_hand_is_learned_unchecked(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
         """Without id and fingerprint there is nothing to validate."""
         policy = make_policy()
         decision = replace(policy.choose(make_round(np.random.default_rng(8), 3)), id="", policy="")
@@ -347,7 +423,7 @@ class PolicyContract:
 
         np.testing.assert_allclose(policy.probabilities(contexts), other.probabilities(contexts))
 
-    def test_amended_and_unlearnt_rewards_are_as_if_they_had_come_right(
+    def test_amended_and_unlearned_rewards_are_as_if_they_had_come_right(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
         """Or rejected with a clear error message, if the update depends on the order."""
@@ -397,7 +473,7 @@ class PolicyContract:
             left, right = policy.choose(contexts), straight.choose(contexts)
             np.testing.assert_allclose([left.mean, left.width], [right.mean, right.width], rtol=1e-7, atol=1e-9)
 
-    def test_what_was_never_learnt_cannot_be_amended_or_unlearnt(
+    def test_what_was_never_learned_cannot_be_amended_or_unlearned(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
         """The model does not change."""
@@ -412,7 +488,7 @@ class PolicyContract:
         assert policy.round_index == 1
 
     @pytest.mark.parametrize("reward", [np.nan, np.inf, -np.inf, None, "much", 1j, [0.1, 0.2]])
-    def test_a_reward_that_is_no_finite_number_is_refused(
+    def test_a_reward_that_is_no_finite_number_is_rejected(
         self, make_policy: MakePolicy, make_round: MakeRound, reward: Any
     ) -> None:
         """The decision can still be learned."""
@@ -425,7 +501,7 @@ class PolicyContract:
         policy.learn(decision, 0.5)
         assert policy.round_index == 2
 
-    def test_a_reward_outside_the_declared_range_is_refused(
+    def test_a_reward_outside_the_declared_range_is_rejected(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
         """If a range is declared."""
@@ -441,10 +517,9 @@ class PolicyContract:
 
         assert policy.round_index == 2
 
-    def test_rounds_without_actions_and_wrong_masks_are_refused(
+    def test_rounds_without_actions_and_wrong_masks_are_rejected(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """With a clear error message."""
         policy = make_policy()
         contexts = make_round(np.random.default_rng(15), 3)
 
@@ -458,7 +533,7 @@ class PolicyContract:
             policy.choose(contexts, eligible=np.ones(n_actions, dtype=int))
         with pytest.raises(InvalidContexts, match="one id per action"):
             policy.choose(contexts, ids=["a", "b"][: n_actions - 1])
-        with pytest.raises(InvalidContexts, match="'a' stands there twice"):
+        with pytest.raises(InvalidContexts, match="'a' occurs twice"):
             policy.choose(contexts, ids=["a", *range(n_actions - 2), "a"])
 
     def test_a_saved_policy_goes_on_where_it_was(
@@ -466,20 +541,20 @@ class PolicyContract:
     ) -> None:
         """Model, pending decisions, learned ids and random state are stored; later decisions are the same."""
         policy, rng = self._trained(make_policy, make_round), np.random.default_rng(16)
-        awaited, learnt = policy.choose(make_round(rng, 4)), policy.choose(make_round(rng, 4))
-        policy.expect(awaited)
-        policy.learn(learnt, 0.5)
+        pending, learned = policy.choose(make_round(rng, 4)), policy.choose(make_round(rng, 4))
+        policy.expect(pending)
+        policy.learn(learned, 0.5)
 
         policy.save(tmp_path / "policy.kb")
-        opened = load(tmp_path / "policy.kb", policies=self.own_classes)
+        opened = self._load(policy, tmp_path / "policy.kb")
 
         assert type(opened) is type(policy)
         assert opened.describe() == policy.describe()
         assert opened.fingerprint == policy.fingerprint
         assert opened.round_index == policy.round_index
-        assert list(opened.pending) == [awaited.id]
+        assert list(opened.pending) == [pending.id]
         with pytest.raises(AlreadyLearnt):
-            opened.learn(learnt, 0.5)
+            opened.learn(learned, 0.5)
         for _ in range(15):
             contexts = make_round(rng, 5)
             left, right = policy.choose(contexts), opened.choose(contexts)
@@ -488,7 +563,7 @@ class PolicyContract:
             reward = float(rng.uniform())
             policy.learn(left, reward)
             opened.learn(right, reward)
-        opened.learn(awaited, 0.3)
+        opened.learn(pending, 0.3)
 
     def test_a_copy_is_independent(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
         """The copy issues its own ids."""
@@ -519,10 +594,10 @@ class PolicyContract:
         described = {name for name, declared in policy._declared.items() if declared.is_described}
         assert policy.describe().keys() == {"class", *described}
         assert inspect.signature(type(policy)).parameters.keys() == policy._declared.keys()
-        assert policy._declared.keys() - described <= {"seed", "engine"}
+        assert policy._declared.keys() - described <= {"seed", "engine", "device"}
 
     def test_parameters_can_be_read(self, make_policy: MakePolicy) -> None:
-        """As attributes under the constructor's names, and all at once. `posterior` is the model that was made."""
+        """Parameters are attributes under the constructor's names; `posterior` is the model that was built."""
         policy = make_policy()
 
         given = policy.get_params()
@@ -546,7 +621,9 @@ class PolicyContract:
         with pytest.raises(InvalidParameter, match="no parameter 'lenght_scale'"):
             policy.clone(lenght_scale=1.0)
 
-    def test_parameters_are_set_before_anything_is_learnt(self, make_policy: MakePolicy, make_round: MakeRound) -> None:
+    def test_parameters_are_set_before_anything_is_learned(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
         """Setting all of them makes a new policy; later, and in a wrapped policy, it is rejected."""
         policy, fresh = make_policy(), make_policy()
         name = next(name for name, declared in policy._declared.items() if not declared.is_assignable)
@@ -572,6 +649,29 @@ class PolicyContract:
             policy.set_params(**{name: policy.get_params()[name]})
         assert policy.fingerprint == fresh.fingerprint
 
+    def test_a_refit_with_the_same_parameters_changes_no_choice(
+        self, make_policy: MakePolicy, make_round: MakeRound
+    ) -> None:
+        """Either the model is computed again from what was learned, or the call is refused and changes nothing."""
+        policy, twin = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
+        params = {name: value for name, value in policy.get_params().items() if name not in ("seed", "policy")}
+        for one in (policy, twin):
+            one.expect(one.choose(make_round(np.random.default_rng(31), 4)))
+        refused = None
+        try:
+            policy.refit(**params)
+        except NotSupported as error:
+            refused = str(error)
+
+        assert refused is None or "policy.clone(" in refused
+        assert policy.fingerprint == twin.fingerprint
+        contexts = make_round(np.random.default_rng(32), 5)
+        np.testing.assert_allclose(policy.probabilities(contexts), twin.probabilities(contexts), rtol=0.0, atol=1e-7)
+        (awaited,), (other,) = policy.pending.values(), twin.pending.values()
+        policy.learn(awaited, 0.5)
+        twin.learn(other, 0.5)
+        assert policy.round_index == twin.round_index
+
     def test_a_changed_default_changes_no_saved_policy(
         self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -583,7 +683,11 @@ class PolicyContract:
             if declared.is_described and declared.default is not inspect.Parameter.empty:
                 monkeypatch.setattr(declared, "default", _Unusable())
 
-        assert load(tmp_path / "policy.kb", policies=self.own_classes).describe() == before
+        assert self._load(policy, tmp_path / "policy.kb").describe() == before
+
+    def _load(self, policy: Policy, path: Path) -> Policy:
+        """Load the file of a policy; what it cannot hold is passed, as by a user."""
+        return load(path, kernel=_kernel_to_pass(policy.kernel), policies=self.own_classes)
 
     def _size(self, n_actions: int) -> int:
         """Return the number of actions of a round for which `n_actions` were requested."""
@@ -593,6 +697,17 @@ class PolicyContract:
         policy = make_policy()
         _run(policy, make_round, 12)
         return policy
+
+
+def _kernel_to_pass(kernel: Kernel | None) -> Kernel | None:
+    """Return the kernel if a file cannot hold it, else None, so that the one in the file is used."""
+    if kernel is None:
+        return None
+    try:
+        kernel.pack()
+    except CannotSave:
+        return kernel
+    return None
 
 
 class _Unusable:

@@ -48,7 +48,7 @@ class PosteriorContract:
     def test_many_observations_at_once_are_the_same_as_one_after_the_other(
         self, posterior: Posterior, points: Points
     ) -> None:
-        """In any order, in batches of any size."""
+        """Observations in any order, in batches of any size, give the same model."""
         rows, rewards = _history(points, posterior)
         order = np.random.default_rng(5).permutation(len(rows))
 
@@ -76,7 +76,7 @@ class PosteriorContract:
             assert form.record.n_observations == len(rows)
         if form.capabilities.has_factor:
             assert form.whitening().factor.size == posterior.size
-        best = posterior.best(posterior.kernel.kind.check(points), 0.5)
+        best = posterior._best(posterior.kernel.kind.check(points), 0.5)
         if best is not None:
             assert form.capabilities.finds_best
             scores = posterior.predict(points).upper(0.5)
@@ -209,7 +209,7 @@ class PosteriorContract:
         assert_allclose(fresh.predict(points).width, posterior.predict(points).width, rtol=1e-6)
         assert fresh.n_observations == posterior.n_observations
 
-    def test_a_refused_call_changes_nothing(self, posterior: Posterior, points: Points) -> None:
+    def test_a_rejected_call_changes_nothing(self, posterior: Posterior, points: Points) -> None:
         """Neither the model, nor the ability to continue learning."""
         rows, rewards = _history(points, posterior)
         posterior.observe(_take(posterior, points, rows[:10]), rewards[:10])

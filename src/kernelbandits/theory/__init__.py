@@ -1,9 +1,10 @@
 """Proved properties of kernelized bandits as functions of measurable quantities.
 
 The package has three parts. *Dimension of the data:* `effective_dimension` and related functions compute it from the
-spectrum of a Gram matrix. *Width of an interval:* an exploration schedule defines it per round; use `Mixture` by
-default, or a number if no guarantee is needed. *Regret:* `sup_kernel_ucb_bound` and `kernel_ucb_bound` hold for the
-policies of this library, and `compare_bounds` tabulates them beside those of other systems.
+spectrum of a Gram matrix, and `maximum_information_gain` bounds the information in points yet to be chosen. *Width of
+an interval:* an exploration schedule defines it per round; use `Mixture` by default, or a number if no guarantee is
+needed. *Regret:* `sup_kernel_ucb_bound` and `kernel_ucb_bound` hold for the policies of this library, and
+`compare_bounds` tabulates them beside those of other systems.
 
 Every formula states its assumptions next to it, because a bound quoted without them is a different bound. Where the
 paper's text is wrong the corrected statement is implemented, and `docs/errata.md` gives the reason. The lemmas behind
@@ -41,6 +42,7 @@ from kernelbandits.theory.exploration import (
 from kernelbandits.theory.lemmas import (
     Check,
     elliptical_potential,
+    gain_and_dimension,
     interlacing,
     lemma_1,
     lemma_2,
@@ -51,12 +53,19 @@ from kernelbandits.theory.lemmas import (
     lemma_7,
     shrinking_widths,
 )
+from kernelbandits.theory.maximum_gain import (
+    MaximumGain,
+    finite_dimension_gain,
+    information_gain_rate,
+    maximum_information_gain,
+)
 from kernelbandits.theory.related_bounds import (
     compare_bounds,
     confidence_ball_bound,
     exp4_bound,
     exp4p_bound,
     format_bounds,
+    gp_ucb_agnostic_bound,
     gp_ucb_bound,
     oful_bound,
     policy_elimination_bound,
@@ -65,6 +74,7 @@ from kernelbandits.theory.related_bounds import (
 )
 from kernelbandits.theory.spectra import (
     effective_dimension,
+    effective_dimension_bound,
     information_gain,
     leading_spectrum,
     log_det_gain,
@@ -79,6 +89,7 @@ __all__ = [
     "FixedDesign",
     "GPUCBAgnostic",
     "GPUCBFinite",
+    "MaximumGain",
     "Mixture",
     "RoundState",
     "SelfNormalized",
@@ -87,14 +98,19 @@ __all__ = [
     "compare_bounds",
     "confidence_ball_bound",
     "effective_dimension",
+    "effective_dimension_bound",
     "elliptical_potential",
     "exp4_bound",
     "exp4p_bound",
     "exploration_from",
+    "finite_dimension_gain",
     "format_bounds",
+    "gain_and_dimension",
+    "gp_ucb_agnostic_bound",
     "gp_ucb_bound",
     "horizon_logarithm",
     "information_gain",
+    "information_gain_rate",
     "interlacing",
     "kappa",
     "kernel_ucb_bound",
@@ -108,6 +124,7 @@ __all__ = [
     "lemma_6",
     "lemma_7",
     "log_det_gain",
+    "maximum_information_gain",
     "n_stages",
     "oful_bound",
     "policy_elimination_bound",

@@ -15,6 +15,9 @@ log-determinant gain of the data before round t, R the noise scale and B the bou
 I_t = L_t / 2 is the information gain of the observed data; the theorems of the last and the IGP-UCB row are stated
 for its maximum over all choices of t points. The noise is R-sub-Gaussian: R = ½ for rewards in [0, 1], R = 1 for
 rewards in [−1, 1]. The self-normalized row in infinite dimension, for any γ > 0, is due to Whitehouse et al. (2023).
+
+For a Nyström posterior with ‖K − K~‖ ≤ ρ, all but the GP-UCB rows hold with (sqrt(γ) + sqrt(ρ)) B in place of
+sqrt(γ) B; the mixture becomes the self-normalized row.
 """
 
 from __future__ import annotations
@@ -69,8 +72,11 @@ class RoundState:
 
     regularization: float
 
+    residual: float = 0.0
+    """Upper bound on ‖K − K~‖ of a posterior that uses K~ instead of K (`Posterior.residual`); 0 for an exact one."""
+
     def __post_init__(self) -> None:
-        for name in ("round_index", "n_actions", "log_det_gain", "regularization"):
+        for name in ("round_index", "n_actions", "log_det_gain", "regularization", "residual"):
             value = getattr(self, name)
             if type(value) is not float and not (type(value) is int and 0 <= value < 2**63):
                 object.__setattr__(self, name, check_float(value, f"`{name}`"))
@@ -80,11 +86,18 @@ class RoundState:
             )
         if isnan(self.log_det_gain):
             raise InvalidParameter(f"The log-determinant gain must be a number, got {short_repr(self)}.")
+        if not 0.0 <= self.residual < inf:
+            raise InvalidParameter(f"The residual must be finite, zero or above, got {short_repr(self)}.")
 
     @property
     def gain(self) -> float:
         """`log_det_gain` clipped at zero, since rounding may make it negative."""
         return max(self.log_det_gain, 0.0)
+
+    @property
+    def bias(self) -> float:
+        """Factor of B in an interval: sqrt(γ), and sqrt(residual) for what an approximate posterior leaves out."""
+        return sqrt(self.regularization) + sqrt(self.residual)
 
 
 @runtime_checkable
@@ -175,7 +188,7 @@ class FixedDesign(_Named):
     horizon: int
 
     assumes: ClassVar[str] = (
-        "The data are not adaptive (no point was chosen by looking at the rewards that are learnt with it), there are "
+        "The data are not adaptive (no point was chosen by looking at the rewards that are learned with it), there are "
         "at most n_actions actions in each of horizon rounds, the noise is noise_scale-sub-Gaussian and the RKHS norm "
         "of f is at most norm_bound."
     )
@@ -189,7 +202,7 @@ class FixedDesign(_Named):
 
     def __call__(self, state: RoundState) -> float:
         spread = sqrt(2.0 * log(2.0 * self.n_actions * self.horizon / self.failure_probability))
-        return self.noise_scale * spread + sqrt(state.regularization) * self.norm_bound
+        return self.noise_scale * spread + state.bias * self.norm_bound
 
     def violated_assumption(self, state: RoundState) -> str | None:
         if state.n_actions > self.n_actions:
@@ -222,7 +235,7 @@ class SelfNormalized(_Named):
 
     def __call__(self, state: RoundState) -> float:
         spread = sqrt(state.gain + 2.0 * log(1.0 / self.failure_probability))
-        return self.noise_scale * spread + sqrt(state.regularization) * self.norm_bound
+        return self.noise_scale * spread + state.bias * self.norm_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +248,8 @@ class Mixture(_Named):
         ‖y − f‖² ≤ γ yᵀ(K + γI)⁻¹ y + R² (L_t + 2 ln(1/δ)).
 
     Adding γ‖f‖² ≤ γB² and completing the square around the ridge solution gives (θ* − θ̂)ᵀ C (θ* − θ̂) ≤ η_t², and
-    Cauchy–Schwarz implies |mean − f| ≤ η_t · width at every point.
+    Cauchy–Schwarz implies |mean − f| ≤ η_t · width at every point. For an approximate posterior (residual ρ > 0) the
+    proof does not hold, and the factor is that of `SelfNormalized`, with sqrt(ρ) B added.
 
     >>> schedule = Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
     >>> round(schedule(RoundState(round_index=1, n_actions=3, log_det_gain=0.0, regularization=0.25)), 4)
@@ -253,6 +267,8 @@ class Mixture(_Named):
 
     def __call__(self, state: RoundState) -> float:
         noise = self.noise_scale**2 * (state.gain + 2.0 * log(1.0 / self.failure_probability))
+        if state.residual:
+            return sqrt(noise) + state.bias * self.norm_bound
         return sqrt(noise + state.regularization * self.norm_bound**2)
 
 
@@ -282,7 +298,7 @@ class IGPUCB(_Named):
     def __call__(self, state: RoundState) -> float:
         information = state.gain / 2.0
         spread = sqrt(2.0 * (information + 1.0 + log(1.0 / self.failure_probability)))
-        return sqrt(state.regularization) * (self.norm_bound + self.noise_scale * spread)
+        return state.bias * self.norm_bound + sqrt(state.regularization) * self.noise_scale * spread
 
     def violated_assumption(self, state: RoundState) -> str | None:
         wanted = 1.0 + 2.0 / self.horizon
@@ -326,6 +342,9 @@ class GPUCBFinite(_Named):
         beta = 2.0 * log(state.n_actions * rounds / self.failure_probability)
         return sqrt(state.regularization * beta / self.divide_by)
 
+    def violated_assumption(self, state: RoundState) -> str | None:
+        return _not_for_approximations(state)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUCBAgnostic(_Named):
@@ -360,6 +379,9 @@ class GPUCBAgnostic(_Named):
         information = state.gain / 2.0
         growth = 300.0 * information * log(state.round_index / self.failure_probability) ** 3
         return sqrt(state.regularization * (2.0 * self.norm_bound**2 + growth) / self.divide_by)
+
+    def violated_assumption(self, state: RoundState) -> str | None:
+        return _not_for_approximations(state)
 
 
 SCHEDULES: Final[dict[str, type[_Named]]] = {
@@ -446,6 +468,15 @@ def _norm(norm_bound: float) -> float:
     return check_nonnegative(
         norm_bound, "The norm bound", "It bounds ‖f‖ in the kernel's space; 1.0 is a common guess."
     )
+
+
+def _not_for_approximations(state: RoundState) -> str | None:
+    if state.residual:
+        return (
+            "The interval is proved for the exact posterior, and this one is approximate. Mixture and SelfNormalized "
+            "hold for both."
+        )
+    return None
 
 
 def _beyond(horizon: int, state: RoundState) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import log, log1p, sqrt
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory.bounds import horizon_logarithm, kappa
+from kernelbandits.theory.spectra import effective_dimension, information_gain
 from kernelbandits.types import Prediction, StageStep, Vector
 from kernelbandits.validation import (
     LARGEST,
@@ -32,6 +33,7 @@ from kernelbandits.validation import (
 __all__ = [
     "Check",
     "elliptical_potential",
+    "gain_and_dimension",
     "interlacing",
     "lemma_1",
     "lemma_2",
@@ -76,6 +78,43 @@ def elliptical_potential(
     factor = kappa(regularization=regularization, largest_similarity=largest_similarity)
     right = factor * check_nonnegative(log_det_gain, "The log-determinant gain")
     return _check("Elliptical potential", total, right, assumes="k(x, x) is at most largest_similarity")
+
+
+def gain_and_dimension(
+    gram: ArrayLike | None = None,
+    *,
+    regularization: float,
+    noise_variance: float,
+    horizon: int,
+    spectrum: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
+) -> Check:
+    """Section 4.1, corrected: ½ (d̃ − 1) ln(1 + (γ/σ²) ln T) ≤ I.
+
+    The information gain I with noise variance σ² grows at least like d̃ ln ln T, so a bound in terms of d̃ is never of a
+    larger order than one in terms of I. Proof: let j = d̃ − 1 ≥ 1, x = μ_j/σ² and c = (γ/σ²) ln T. As ln(1 + u)/u falls,
+    each later eigenvalue contributes at least μᵢ/μ_j times ln(1 + x), and these factors add up to more than
+    j γ ln T/μ_j = j c/x, because j is not yet the effective dimension. So 2 I ≥ j (1 + c/x) ln(1 + x), and this is at
+    least j ln(1 + c): by the 1 if x ≥ c, by the c/x if x ≤ c. The paper exchanges two factors of this step and has no
+    factor ½ (errata E21, E22).
+
+    Parameters
+    ----------
+    gram
+        Similarities of the learned points, or their whole `spectrum` instead, or similarities of distinct points with
+        `counts`, as in `effective_dimension`.
+    regularization, noise_variance, horizon
+        γ, σ² and T ≥ 2.
+
+    Reference: Valko et al. (2013), section 4.1.
+    """
+    noise_variance = check_positive(noise_variance, "The noise variance")
+    dimension = effective_dimension(
+        gram, regularization=regularization, horizon=horizon, spectrum=spectrum, counts=counts
+    )
+    gain = information_gain(gram, noise_variance=noise_variance, spectrum=spectrum, counts=counts)
+    growth = log1p(float(regularization) / noise_variance * log(horizon))
+    return _check("Section 4.1", (dimension - 1) / 2.0 * growth, gain, assumes="one whole spectrum")
 
 
 def interlacing(before: ArrayLike, after: ArrayLike) -> Check:
@@ -161,13 +200,13 @@ def lemma_4(widths: ArrayLike, *, effective_dimension: float, regularization: fl
     `widths` are those of the learned points, each just before it was learned; d̃ may be that of all T points. Proof:
     Cauchy–Schwarz, the elliptical potential, and L ≤ 2 d̃ l_T. The paper has 10 + 15/γ in place of 2κ.
     """
-    learnt = check_vector(widths, "The widths")
+    learned = check_vector(widths, "The widths")
     room = _room(effective_dimension, regularization, horizon)
     return _check(
         "Lemma 4",
-        float(np.sum(learnt)),
-        sqrt(room * learnt.size),
-        assumes="k(x, x) is at most 1, at most horizon points, every reward learnt before the next choice",
+        float(np.sum(learned)),
+        sqrt(room * learned.size),
+        assumes="k(x, x) is at most 1, at most horizon points, every reward learned before the next choice",
     )
 
 
@@ -188,7 +227,7 @@ def lemma_5(
         f"Lemma 5, level {level}",
         float(size),
         right,
-        assumes="k(x, x) is at most 1, every reward learnt before the next choice",
+        assumes="k(x, x) is at most 1, every reward learned before the next choice",
     )
 
 

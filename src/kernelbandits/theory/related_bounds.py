@@ -33,6 +33,7 @@ __all__ = [
     "exp4_bound",
     "exp4p_bound",
     "format_bounds",
+    "gp_ucb_agnostic_bound",
     "gp_ucb_bound",
     "oful_bound",
     "policy_elimination_bound",
@@ -120,6 +121,30 @@ def gp_ucb_bound(
     return sqrt(constant * horizon * beta * check_nonnegative(information_gain, "The information gain"))
 
 
+def gp_ucb_agnostic_bound(
+    *,
+    horizon: int,
+    information_gain: float,
+    noise_variance: float,
+    norm_bound: float,
+    failure_probability: float,
+) -> float:
+    """GP-UCB without a prior over f: sqrt(C₁ T β_T γ_T), C₁ = 8 / ln(1 + 1/σ²), β_T = 2B² + 300 γ_T ln³(T/δ).
+
+    With probability 1 − δ, for ‖f‖ ≤ B = `norm_bound`, noise bounded by σ and k(x, x) ≤ 1. γ_T is the maximum
+    information gain of T points, an upper bound of which `maximum_information_gain` computes. The bound is linear in B
+    and in γ_T. The paper quotes it as (12), quadratic in the norm and with the gain of the data (erratum E23).
+
+    Quoted from Srinivas et al. (2010), Theorem 3, constants unverified.
+    """
+    horizon, _, _ = _problem(horizon, 1, 1)
+    constant = 8.0 / log1p(1.0 / check_positive(noise_variance, "The noise variance"))
+    gain = check_nonnegative(information_gain, "The information gain")
+    bias = 2.0 * check_nonnegative(norm_bound, "The norm bound") ** 2
+    beta = bias + 300.0 * gain * log(horizon / check_probability(failure_probability)) ** 3
+    return sqrt(constant * horizon * beta * gain)
+
+
 def exp4_bound(*, horizon: int, n_actions: int, n_experts: int) -> float:
     """EXP4: 2.63 sqrt(T N ln M), in expectation, against the best of M experts. Quoted from Auer et al. (2003)."""
     horizon, n_actions, _ = _problem(horizon, n_actions, 1)
@@ -178,7 +203,8 @@ def compare_bounds(
     log_det_gain, exploration
         L_T and η_T of a KernelUCB run.
     information_gain
-        γ_T of GP-UCB, whose noise variance is `noise_scale`²; L_T/2 is its data version.
+        γ_T of GP-UCB, whose noise variance is `noise_scale`²: `maximum_information_gain` bounds it. L_T/2 is its data
+        version.
     n_experts
         M of the expert systems.
     gaps
@@ -224,6 +250,13 @@ def compare_bounds(
             **delta,
             information_gain=_given(information_gain, "information_gain"),
             noise_variance=noise_scale**2,
+        ),
+        "GP-UCB, agnostic": lambda: gp_ucb_agnostic_bound(
+            **delta,
+            horizon=horizon,
+            information_gain=_given(information_gain, "information_gain"),
+            noise_variance=noise_scale**2,
+            norm_bound=norm_bound,
         ),
         "EXP4": lambda: exp4_bound(**size, n_experts=_given(n_experts, "n_experts")),
         "EXP4.P": lambda: exp4p_bound(**size, **delta, n_experts=_given(n_experts, "n_experts")),
@@ -319,6 +352,13 @@ TABLE: tuple[tuple[str, str, str | None, str, str], ...] = (
         "sqrt(C₁ T β_T γ_T)",
         None,
         "f drawn from the process, Gaussian noise of standard deviation noise_scale",
+        "quoted",
+    ),
+    (
+        "GP-UCB, agnostic",
+        "sqrt(C₁ T (2B² + 300 γ_T ln³(T/δ)) γ_T)",
+        None,
+        "norm of f at most norm_bound, noise of at most noise_scale in absolute value",
         "quoted",
     ),
     ("IGP-UCB", "O(B sqrt(T γ_T) + R γ_T sqrt(T))", None, "norm of f at most B, sub-Gaussian noise", "quoted"),

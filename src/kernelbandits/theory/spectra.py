@@ -55,6 +55,7 @@ __all__ = [
     "PIVOT_TOLERANCE",
     "certified_dimension",
     "effective_dimension",
+    "effective_dimension_bound",
     "information_gain",
     "leading_spectrum",
     "log_det_gain",
@@ -135,6 +136,28 @@ def effective_dimension(
     if passed.size:
         return int(places[passed[0]])
     return known.first_beyond(step)
+
+
+def effective_dimension_bound(*, scale: float, decay: float, regularization: float, horizon: int) -> float:
+    """Bound on the effective dimension of a polynomially decreasing spectrum: d̃ ≤ 1 + (C / ((α − 1) γ ln T))^(1/α).
+
+    Assumes μᵢ ≤ C i^(−α) for all i, with C = `scale` and α = `decay` > 1. The tail after j is then at most
+    C j^(1−α) / (α − 1), which j γ ln T reaches at j = (C / ((α − 1) γ ln T))^(1/α). C usually grows with T: a trace of
+    at most T gives C ≤ T. The α − 1 is missing in the paper (erratum E19).
+
+    >>> round(effective_dimension_bound(scale=50.0, decay=1.2, regularization=1.0, horizon=10_000), 1)
+    16.7
+
+    Reference: Valko et al. (2013), Remark 1.
+    """
+    scale, decay = check_nonnegative(scale, "The scale of the spectrum"), check_positive(decay, "The decay")
+    regularization = check_positive(regularization, "The regularization")
+    horizon = check_int(horizon, "The horizon", least=2, hint="With a single round ln T is zero.")
+    if decay <= 1.0:
+        raise InvalidParameter(
+            f"The decay must be greater than 1, got {decay}. A spectrum that decreases more slowly has no finite sum."
+        )
+    return float(1.0 + (scale / ((decay - 1.0) * regularization * log(horizon))) ** (1.0 / decay))
 
 
 def statistical_dimension(

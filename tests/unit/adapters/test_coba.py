@@ -77,7 +77,7 @@ def test_layouts_join_pair_or_leave_out_the_context():
     assert_array_equal(sparse.toarray(), [[4, 0, 0, 1, 0], [4, 0, 0, 0, 1]])
 
 
-def test_points_refuse_what_they_cannot_join():
+def test_points_reject_what_they_cannot_join():
     with pytest.raises(InvalidContexts, match="Strings cannot be joined"):
         CobaPoints("joined")("monday", [(1, 0)])
     with pytest.raises(InvalidParameter, match="'pairs', 'joined' or 'actions', got 'wide'"):
@@ -128,7 +128,7 @@ def test_a_logged_action_without_a_decision_is_history():
     assert learner.predict(None, ["a", "b"])[0] == "b"
 
 
-def test_says_what_it_is_and_refuses_what_it_cannot_do():
+def test_says_what_it_is_and_rejects_what_it_cannot_do():
     learner = joined_learner()
 
     assert learner.params["family"] == "KernelUCB"
@@ -218,7 +218,7 @@ def test_logged_interactions_are_a_log():
         assert_array_equal(log.rounds[1], [[0.7, 1, 0], [0.7, 0, 1], [0.7, 1, 1]])
 
 
-def test_interactions_that_lack_something_are_refused():
+def test_interactions_that_lack_something_are_rejected():
     with pytest.raises(InvalidParameter, match="Interaction 1 has no reward"):
         from_coba([LOGGED[0], {**LOGGED[1], "reward": None}])
     with pytest.raises(InvalidParameter, match="not among the 2"):

@@ -174,12 +174,12 @@ def test_a_marked_row_is_shown_whatever_rewards_stand_beside_it():
         (a_table(u=[1.0, 2.0]), {}, InvalidParameter, "of one length, got .*'u': 2"),
     ],
 )
-def test_tables_that_are_no_log_are_refused(table, options, error, message):
+def test_tables_that_are_no_log_are_rejected(table, options, error, message):
     with pytest.raises(error, match=message):
         read(table, **options)
 
 
-def test_what_pandas_writes_for_a_gap_and_columns_of_one_name_are_refused():
+def test_what_pandas_writes_for_a_gap_and_columns_of_one_name_are_rejected():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(a_table())
     with_gap = frame.assign(t=pandas.array(["x", None, "x", "y", "x"], dtype="string"))
@@ -202,7 +202,7 @@ def test_names_of_mixed_types_need_a_table_that_takes_them(kind):
         log_to_frame(log, kind)
 
 
-def test_logs_that_a_table_cannot_hold_are_refused():
+def test_logs_that_a_table_cannot_hold_are_rejected():
     installed("pandas")
     uneven = Log([np.eye(2), np.eye(3)], [0, 0], [0.5, 0.5], [1.0, 1.0])
     mixed = Log([np.eye(2), Pairs([1.0], np.eye(2))], [0, 0], [0.5, 0.5], [1.0, 1.0])

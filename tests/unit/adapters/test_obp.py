@@ -114,12 +114,12 @@ def test_one_position_is_taken_where_there_are_several():
         ([Pairs([1.0], np.eye(2)), Pairs([1.0, 2.0], np.eye(2))], InvalidContexts, "equally long"),
     ],
 )
-def test_logs_that_the_format_cannot_hold_are_refused(rounds, error, message):
+def test_logs_that_the_format_cannot_hold_are_rejected(rounds, error, message):
     with pytest.raises(error, match=message):
         to_obp(Log(rounds, [0, 1], [0.5, 0.5], [1.0, 0.0]))
 
 
-def test_an_empty_log_and_wrong_expectations_are_refused():
+def test_an_empty_log_and_wrong_expectations_are_rejected():
     with pytest.raises(InvalidParameter, match="at least one round"):
         to_obp(Log([], [], [], []))
     with pytest.raises(InvalidParameter, match=r"\(9, 4\), got shape \(4, 9\)"):
@@ -139,12 +139,12 @@ def test_an_empty_log_and_wrong_expectations_are_refused():
         ({"position": np.zeros(2)}, r"one per round, 3 in all, got shape \(2,\)"),
     ],
 )
-def test_feedback_that_is_no_log_is_refused(changes, message):
+def test_feedback_that_is_no_log_is_rejected(changes, message):
     with pytest.raises(InvalidParameter, match=message):
         from_obp(feedback(**changes))
 
 
-def test_a_position_that_no_round_has_is_refused():
+def test_a_position_that_no_round_has_is_rejected():
     told = {"n_actions": 2, "action": [0, 1], "reward": [1.0, 0.0], "pscore": [0.5, 0.5], "position": [0, 2]}
 
     with pytest.raises(InvalidParameter, match=r"No round has position 5; there are \[0, 2\]"):

@@ -109,7 +109,7 @@ def test_precomputed_similarities_give_what_the_kernel_gives(problem):
     )
 
 
-def test_precomputed_similarities_refuse_what_they_cannot_know(problem):
+def test_precomputed_similarities_reject_what_they_cannot_know(problem):
     rows, rewards, asked = problem
     fitted = KernelUCBRegressor("precomputed").fit(rbf_kernel(rows), rewards)
 
@@ -219,7 +219,7 @@ def test_the_median_distance_is_taken_from_the_first_rows(problem):
         ({"length_scale": -1.0}, "length scale must be"),
     ],
 )
-def test_refuses_parameters_when_it_is_fitted(problem, changes, message):
+def test_rejects_parameters_when_it_is_fitted(problem, changes, message):
     rows, rewards, _ = problem
     regressor = KernelUCBRegressor(**changes)
 

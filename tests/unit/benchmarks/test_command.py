@@ -4,6 +4,8 @@ import benchmarks.__main__ as command
 import pytest
 from benchmarks.results import CaseReport, Outcome, Report
 
+from kernelbandits.experiments.plotting.style import VARIANTS
+
 
 @pytest.fixture
 def found(monkeypatch):
@@ -35,7 +37,8 @@ def test_table_figures_and_raw_values_are_written(found, tmp_path, capsys):
 
     assert status == 0
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"results.md", "results.json", "results-rounds.png", "results-actions.png"}
+    figures = {f"results-{name}-{variant}.svg" for name in ("rounds", "actions") for variant in VARIANTS}
+    assert names == {"results.md", "results.json", *figures}
     assert "results.md" in capsys.readouterr().out
 
 
@@ -49,6 +52,6 @@ def test_a_different_choice_ends_the_command_with_an_error(found, tmp_path, caps
     assert "**different in round 12**" in (tmp_path / "results.md").read_text()
 
 
-def test_an_unknown_case_is_refused(capsys):
+def test_an_unknown_case_is_rejected(capsys):
     assert command.main(["--only", "w9"]) == 2
     assert "No case begins with 'w9'" in capsys.readouterr().err

@@ -79,7 +79,7 @@ def test_ties_are_decided_as_the_library_does():
     assert best_row(np.array([0.0, 1.0, 1.0 + 1e-6])) == 2
 
 
-def test_what_is_not_installed_is_said():
+def test_what_is_not_installed_is_reported():
     assert Peer(name="none", start=Choice, package="surely_not_installed").missing() == "not installed"
     assert not PEERS["Algorithm 1"].missing()
 

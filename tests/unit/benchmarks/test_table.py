@@ -48,21 +48,21 @@ def test_the_page_has_ratio_bar_machine_and_what_is_missing(report):
     assert report.is_sound
 
 
-def test_a_bar_not_met_is_said_and_is_no_error(report):
+def test_a_bar_not_met_is_reported_and_is_no_error(report):
     report.cases[0].outcomes[1].total = 10.0
 
     assert "| ≥ 700× | 200× | **not met** |" in markdown(report, [CASE])
     assert report.is_sound
 
 
-def test_a_different_choice_is_said_and_is_an_error(report):
+def test_a_different_choice_is_reported_and_is_an_error(report):
     report.cases[0].outcomes[1].differs_at = 17
 
     assert "**different in round 17**" in markdown(report, [CASE])
     assert not report.is_sound
 
 
-def test_a_failed_case_is_said_and_is_an_error(report):
+def test_a_failed_case_is_reported_and_is_an_error(report):
     report.cases[0] = replace(report.cases[0], outcomes=[], trouble="ValueError: no")
 
     assert "**Failed:** ValueError: no" in markdown(report, [CASE])

@@ -49,7 +49,7 @@ def test_fixed_set_is_drawn_in_the_stated_order():
 
     assert_array_equal(rounds[0].contexts, contexts)
     scaled = (values - values.min()) / np.ptp(values)
-    assert_allclose([shown.reward(4) for shown in rounds], scaled[4] + noise)
+    assert_allclose([observed.reward(4) for observed in rounds], scaled[4] + noise)
     assert_allclose(rounds[2].rewards(), scaled + noise[2])
 
 
@@ -66,15 +66,15 @@ def test_fresh_contexts_are_scaled_over_twenty_thousand_points(kernel):
     values = similarity(kernel, rng.uniform(size=(20_000, 10)), centers) @ weights
     contexts = rng.uniform(size=(7, 10))
 
-    shown = next(FreshContexts(7, kernel).rounds())
+    observed = next(FreshContexts(7, kernel).rounds())
 
-    assert_array_equal(shown.contexts, contexts)
+    assert_array_equal(observed.contexts, contexts)
     expected = (similarity(kernel, contexts, centers) @ weights - values.min()) / np.ptp(values)
-    assert_allclose(shown.expected(slice(None)), expected)
+    assert_allclose(observed.expected(slice(None)), expected)
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=repr)
-def test_rounds_begin_anew_identically(world):
+def test_rounds_start_again_identically(world):
     first, second = (list(islice(world.rounds(), 3)) for _ in range(2))
 
     for one, other in zip(first, second, strict=True):
@@ -90,18 +90,18 @@ def test_distinct_actions_are_as_many_as_published():
     posterior = JointPosterior(similarity(GAUSSIAN, rounds[0].contexts, rounds[0].contexts), regime.regularization)
     chosen = []
 
-    for shown in rounds:
+    for observed in rounds:
         chosen.append(int(np.argmax(posterior.mean + regime.exploration * posterior.width)))
-        posterior.pull(chosen[-1], shown.reward(chosen[-1]))
+        posterior.pull(chosen[-1], observed.reward(chosen[-1]))
 
     assert len(set(chosen)) == 35
 
 
 def test_actions_of_the_plane_are_the_published_ten():
-    shown = next(Plane("chessboard").rounds())
+    observed = next(Plane("chessboard").rounds())
 
-    assert_allclose(shown.contexts[:, 1], [0.08, 0.70, 0.82, 0.28, 0.63, 0.00, 0.05, 0.50, 0.81, 0.04])
-    assert len(set(shown.contexts[:, 0])) == 1
+    assert_allclose(observed.contexts[:, 1], [0.08, 0.70, 0.82, 0.28, 0.63, 0.00, 0.05, 0.50, 0.81, 0.04])
+    assert len(set(observed.contexts[:, 0])) == 1
 
 
 @pytest.mark.parametrize(

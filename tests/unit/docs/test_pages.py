@@ -147,7 +147,7 @@ def test_pytest_runs_the_examples_of_every_page():
         (f"```toml\n{STUDY.replace('horizon', 'horizn')}```", "a study has no 'horizn'"),
     ],
 )
-def test_a_block_that_nobody_checks_is_noticed(page, reason, capsys):
+def test_an_unchecked_block_is_noticed(page, reason, capsys):
     (block,) = blocks_of(page)
 
     assert reason in why_unchecked(block)

@@ -2,13 +2,18 @@
 
 import pkgutil
 from importlib import import_module
+from pathlib import Path
 
+import griffe
 import pytest
-from scripts.site.docstrings import readable
+from scripts.site.docstrings import readable, separated
 from scripts.site.look_over import external_requests, external_styles, ids_in, left_over_references, problems
 from scripts.site.names import documented_packages, linked, public_names
 
 import kernelbandits
+
+ROOT = Path(__file__).parents[3]
+EXTENSIONS = griffe.load_extensions(str(ROOT / "scripts" / "site" / "docstrings.py"))
 
 
 @pytest.mark.parametrize(
@@ -55,13 +60,24 @@ def test_style_sheets_are_read_too():
     ) == ["https://fonts.example/a.woff2"]
 
 
-def test_a_site_with_something_wrong_is_told_so(tmp_path):
+def test_a_site_with_something_wrong_is_reported(tmp_path):
     (tmp_path / "index.html").write_text("<p>[<code>x</code>][kernelbandits.nowhere.x]</p>", encoding="utf-8")
 
     found = list(problems(tmp_path))
 
     assert found[0] == "index.html refers to kernelbandits.nowhere.x, which no page shows."
     assert "No page shows kernelbandits.selection.Catalog." in found
+
+
+def test_a_page_that_the_navigation_does_not_list_is_found(tmp_path):
+    (tmp_path / "index.html").write_text('<a href="./listed.html#part">one</a>', encoding="utf-8")
+    for name in ("listed", "forgotten"):
+        (tmp_path / f"{name}.html").write_text("<p>text</p>", encoding="utf-8")
+
+    found = list(problems(tmp_path))
+
+    assert "forgotten.html is not in the navigation of zensical.toml." in found
+    assert not any("listed.html" in sentence for sentence in found)
 
 
 def test_references_and_ids_are_read():
@@ -132,6 +148,25 @@ class TestDocstrings:
 
     def test_examples_with_a_heading_keep_it(self):
         assert readable("Examples\n--------\n>>> 1\n1") == "Examples\n--------\n```pycon\n>>> 1\n1\n```"
+
+    def test_parameters_that_are_documented_together_get_an_entry_each(self):
+        text = "One\n\nParameters\n----------\nfirst, second\n    Of both.\n\n    More.\nthird\n    Alone.\n\nOne, two"
+
+        assert separated(text) == (
+            "One\n\nParameters\n----------\nfirst\n    Of both.\n\n    More.\nsecond\n    Of both.\n\n    More.\n"
+            "third\n    Alone.\n\nOne, two"
+        )
+
+    def test_each_of_them_has_its_own_type_and_default(self):
+        package = griffe.load("kernelbandits.policies", search_paths=[str(ROOT / "src")], extensions=EXTENSIONS)
+        sections = package["SupKernelUCB"].docstring.parse("numpy")
+        (entries,) = (one.value for one in sections if one.kind is griffe.DocstringSectionKind.parameters)
+
+        found = {entry.name: (str(entry.annotation), entry.default) for entry in entries}
+
+        assert found["kernel"][0] != found["regularization"][0]
+        assert found["regularization"] == ("float", "1.0")
+        assert "kernel, regularization" not in found
 
     def test_the_star_of_theta_is_a_star(self):
         assert readable("‖θ*‖ and ‖θ*‖\n\n    θ* in a formula") == "‖θ\\*‖ and ‖θ\\*‖\n\n    θ* in a formula"

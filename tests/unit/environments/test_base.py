@@ -10,7 +10,7 @@ ROUNDS = [
 ]
 
 
-def test_it_pays_what_was_drawn_for_the_round_last_shown():
+def test_it_pays_what_was_drawn_for_the_last_observed_round():
     world = DrawnRounds(iter(ROUNDS))
 
     assert world.observe() is ROUNDS[0][0]
@@ -28,13 +28,13 @@ def test_it_stops_when_there_are_no_more_rounds():
         world.observe()
 
 
-def test_nothing_is_paid_before_a_round_is_shown():
+def test_nothing_is_paid_before_a_round_is_observed():
     with pytest.raises(DecisionError, match=r"Call observe\(\) first"):
         DrawnRounds(iter(ROUNDS)).reward(0)
 
 
 @pytest.mark.parametrize("action", [-1, 3])
-def test_an_action_that_was_not_shown_is_refused(action):
+def test_an_action_that_was_not_observed_is_rejected(action):
     world = DrawnRounds(iter(ROUNDS))
     world.observe()
 

@@ -37,12 +37,12 @@ def test_a_part_of_a_catalog_names_actions_by_their_rows_in_the_whole():
 
 
 @pytest.mark.parametrize("row", [0, 4, 11, -1])
-def test_a_row_that_the_part_leaves_out_is_refused(row):
+def test_a_row_that_the_part_leaves_out_is_rejected(row):
     with pytest.raises(DecisionError, match=rf"rows \[3, 7\] of its catalog as actions, got action {row}"):
         place_of(CATALOG.only([3, 7]), row)
 
 
-def test_a_long_part_is_told_in_short():
+def test_a_long_part_is_reported_in_short():
     with pytest.raises(DecisionError, match=r"rows \[1, 2, 3, 4, 5, 6, 7, 8\] and others"):
         place_of(CATALOG.without([0]), 0)
 

@@ -30,10 +30,10 @@ def test_every_round_and_every_run_shows_the_same_catalog():
     environment = FixedCatalog(ITEMS, VALUES)
     worlds = [environment.start(np.random.default_rng(seed)) for seed in (1, 2)]
 
-    shown = [world.observe() for world in worlds for _ in range(3)]
+    observed = [world.observe() for world in worlds for _ in range(3)]
 
-    assert all(each.contexts is environment.catalog for each in shown)
-    assert_array_equal(shown[0].expected, VALUES)
+    assert all(each.contexts is environment.catalog for each in observed)
+    assert_array_equal(observed[0].expected, VALUES)
 
 
 def test_noise_is_common_to_a_round_normal_and_fresh_in_the_next():
@@ -74,7 +74,7 @@ def test_tables_of_every_library_give_the_same_environment(library):
     assert environment.noise_scale == 0.2
 
 
-def test_a_missing_value_is_refused():
+def test_a_missing_value_is_rejected():
     with pytest.raises(InvalidParameter, match=r"values in column 'age'.*NaN"):
         FixedCatalog.from_frame({"weight": [1.0, 2.0], "age": [3.0, None]}, value="age")
 
@@ -126,11 +126,11 @@ def test_a_catalog_that_has_grown_needs_a_new_environment():
         ({"ids": [0] * 25}, "twice"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments, message):
+def test_what_makes_no_sense_is_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         FixedCatalog(**{"items": ITEMS, "values": VALUES, **arguments})
 
 
-def test_items_with_gaps_are_refused():
+def test_items_with_gaps_are_rejected():
     with pytest.raises(InvalidContexts, match=r"row 0 holds NaN.*Fill gaps"):
         FixedCatalog([[np.nan], [1.0]], [0.0, 1.0])

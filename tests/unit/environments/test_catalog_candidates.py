@@ -26,11 +26,11 @@ def test_a_round_shows_different_items_with_their_numbers_and_values():
     world = Candidates(WORDS, VALUES, n_actions=5).start(np.random.default_rng(1))
 
     for _ in range(50):
-        shown = world.observe()
-        assert len(set(shown.ids)) == 5
-        assert shown.contexts == [WORDS[item] for item in shown.ids]
-        assert shown.expected.tolist() == [VALUES[item] for item in shown.ids]
-        assert [world.reward(action) for action in range(5)] == shown.expected.tolist()
+        observed = world.observe()
+        assert len(set(observed.ids)) == 5
+        assert observed.contexts == [WORDS[item] for item in observed.ids]
+        assert observed.expected.tolist() == [VALUES[item] for item in observed.ids]
+        assert [world.reward(action) for action in range(5)] == observed.expected.tolist()
 
 
 def test_every_item_and_every_pair_is_equally_likely():
@@ -48,17 +48,17 @@ def test_every_item_and_every_pair_is_equally_likely():
 
 def test_given_ids_name_the_items():
     names = [f"w{place}" for place in range(9)]
-    shown = Candidates(WORDS, VALUES, n_actions=9, ids=names).start(np.random.default_rng(3)).observe()
+    observed = Candidates(WORDS, VALUES, n_actions=9, ids=names).start(np.random.default_rng(3)).observe()
 
-    assert dict(zip(shown.ids, shown.contexts, strict=True)) == dict(zip(names, WORDS, strict=True))
+    assert dict(zip(observed.ids, observed.contexts, strict=True)) == dict(zip(names, WORDS, strict=True))
 
 
 def test_noise_belongs_to_each_candidate():
     world = Candidates(WORDS, VALUES, n_actions=9, noise_scale=0.5).start(np.random.default_rng(4))
     noises = []
     for _ in range(1_000):
-        shown = world.observe()
-        noises.append([world.reward(action) - shown.expected[action] for action in range(9)])
+        observed = world.observe()
+        noises.append([world.reward(action) - observed.expected[action] for action in range(9)])
 
     correlations = np.corrcoef(np.array(noises).T)
     assert np.std(noises) == pytest.approx(0.5, rel=5 / np.sqrt(2 * 9_000))
@@ -106,16 +106,16 @@ def test_equal_data_have_equal_descriptions_and_other_data_others():
         ({"values": VALUES[1:]}, "9 items and 8 values"),
         ({"n_actions": 10}, "10 actions need as many items, got 9"),
         ({"n_actions": 0}, "number of actions"),
-        ({"ids": ["a"] * 9}, "'a' stands there twice"),
-        ({"ids": [1, 2]}, "9 items, 2 ids"),
+        ({"ids": ["a"] * 9}, "'a' occurs twice"),
+        ({"ids": [1, 2]}, "2 ids for 9 items"),
         ({"noise_scale": np.inf}, "noise scale"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments, message):
+def test_what_makes_no_sense_is_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         Candidates(**{"items": WORDS, "values": VALUES, "n_actions": 3, **arguments})
 
 
-def test_items_with_gaps_are_refused():
+def test_items_with_gaps_are_rejected():
     with pytest.raises(InvalidContexts, match="row 1 holds NaN"):
         Candidates([[0.0], [np.nan]], [0, 1], n_actions=1)

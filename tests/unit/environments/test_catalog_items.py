@@ -55,7 +55,7 @@ def test_what_the_caller_does_with_an_array_does_not_matter():
 
 
 @pytest.mark.parametrize("points", [[[1.0, np.nan]], [[1.0], [2.0, 3.0]], np.empty((0, 2)), []])
-def test_what_is_no_collection_of_points_is_refused(points):
+def test_what_is_no_collection_of_points_is_rejected(points):
     with pytest.raises(InvalidContexts):
         Items.of(points)
 

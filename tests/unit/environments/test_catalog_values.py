@@ -26,6 +26,6 @@ def test_a_single_value_has_no_scale(scale):
     assert_array_equal(scaled_values(np.array([7.0]), scale), [0.0])
 
 
-def test_another_scale_is_refused():
+def test_another_scale_is_rejected():
     with pytest.raises(InvalidParameter, match=r"scale of values must be one of .*'log'"):
         scaled_values(VALUES, "log")

@@ -34,8 +34,8 @@ class TestClassificationOfStrings(EnvironmentContract):
 def rounds_of(environment, seed=1):
     world = environment.start(np.random.default_rng(seed))
     for _ in range(environment.n_rows):
-        shown = world.observe()
-        yield shown, [world.reward(action) for action in range(len(shown.ids))]
+        observed = world.observe()
+        yield observed, [world.reward(action) for action in range(len(observed.ids))]
     with pytest.raises(StopIteration):
         world.observe()
 
@@ -43,21 +43,21 @@ def rounds_of(environment, seed=1):
 def test_rounds_are_the_rows_with_a_block_a_class():
     environment = Classification(FEATURES, LABELS, shuffle=False)
 
-    for row, (shown, rewards) in enumerate(rounds_of(environment)):
+    for row, (observed, rewards) in enumerate(rounds_of(environment)):
         blocks = np.zeros((3, 12))
         for action in range(3):
             blocks[action, 4 * action : 4 * action + 4] = FEATURES[row]
         right = [float(LABELS[row] == label) for label in ("apple", "fig", "plum")]
 
-        assert_array_equal(shown.contexts, blocks)
-        assert shown.ids == ("apple", "fig", "plum")
-        assert rewards == right == shown.expected.tolist()
+        assert_array_equal(observed.contexts, blocks)
+        assert observed.ids == ("apple", "fig", "plum")
+        assert rewards == right == observed.expected.tolist()
 
 
 def test_every_run_has_an_order_of_its_own_and_shows_each_row_once():
     environment = Classification(FEATURES, LABELS, encoding="shared")
 
-    orders = [[shown.contexts[0].tolist() for shown, _ in rounds_of(environment, seed)] for seed in (1, 2)]
+    orders = [[observed.contexts[0].tolist() for observed, _ in rounds_of(environment, seed)] for seed in (1, 2)]
 
     assert orders[0] != orders[1]
     assert sorted(orders[0]) == sorted(orders[1]) == sorted(FEATURES.tolist())
@@ -69,25 +69,25 @@ def test_rows_are_divided_by_their_length_and_zeros_stay(encoding):
     features[3] = 0.0
     environment = Classification(features, LABELS, encoding=encoding, normalize_rows=True, shuffle=False)
 
-    for row, (shown, _) in enumerate(rounds_of(environment)):
-        found = shown.contexts.context if encoding == "pairs" else shown.contexts[0, :4]
+    for row, (observed, _) in enumerate(rounds_of(environment)):
+        found = observed.contexts.context if encoding == "pairs" else observed.contexts[0, :4]
         assert_allclose(found, features[row] / (np.linalg.norm(features[row]) or 1.0))
 
 
 def test_pairs_show_the_row_and_the_classes():
-    shown, _ = next(rounds_of(Classification(FEATURES, LABELS, encoding="pairs", shuffle=False)))
+    observed, _ = next(rounds_of(Classification(FEATURES, LABELS, encoding="pairs", shuffle=False)))
 
-    assert_array_equal(shown.contexts.context, FEATURES[0])
-    assert shown.contexts.actions == ("apple", "fig", "plum")
+    assert_array_equal(observed.contexts.context, FEATURES[0])
+    assert observed.contexts.actions == ("apple", "fig", "plum")
 
 
 def block_and_pair_points(normalize_rows):
     """Points of both encodings in the same order: all classes of all rows."""
     options = {"normalize_rows": normalize_rows, "shuffle": False}
-    blocks = [shown.contexts for shown, _ in rounds_of(Classification(FEATURES, LABELS, **options))]
+    blocks = [observed.contexts for observed, _ in rounds_of(Classification(FEATURES, LABELS, **options))]
     kind = PairProduct(Linear(), Delta()).kind
     rounds = rounds_of(Classification(FEATURES, LABELS, encoding="pairs", **options))
-    return np.vstack(blocks), kind.stack(*(kind.check(shown.contexts) for shown, _ in rounds))
+    return np.vstack(blocks), kind.stack(*(kind.check(observed.contexts) for observed, _ in rounds))
 
 
 @pytest.mark.parametrize("normalize_rows", [True, False])
@@ -180,7 +180,7 @@ def test_sets_that_scikit_learn_brings(name, shape, n_classes):
     assert_allclose(environment.features.std(axis=0)[~is_constant], 1.0)
 
 
-def test_a_set_that_scikit_learn_does_not_bring_is_refused():
+def test_a_set_that_scikit_learn_does_not_bring_is_rejected():
     with pytest.raises(InvalidParameter, match=r"digits, breast_cancer, wine, iris.*'mnist'"):
         Classification.from_scikit_learn("mnist")
 
@@ -224,7 +224,7 @@ def test_a_fetched_set_with_several_label_columns_needs_one_named(fetch):
     assert Classification.from_openml("fruit", label="color").classes == ("a", "b")
 
 
-def test_a_set_that_openml_does_not_have_is_refused(monkeypatch):
+def test_a_set_that_openml_does_not_have_is_rejected(monkeypatch):
     def fetch_openml(name, **options):
         raise ValueError("No active dataset")
 
@@ -234,7 +234,7 @@ def test_a_set_that_openml_does_not_have_is_refused(monkeypatch):
         Classification.from_openml("fruits")
 
 
-def test_being_offline_is_told_with_a_way_out(monkeypatch):
+def test_being_offline_is_reported_with_a_remedy(monkeypatch):
     def fetch(name, **options):
         raise OSError("Name or service not known")
 
@@ -254,7 +254,7 @@ def test_being_offline_is_told_with_a_way_out(monkeypatch):
         ([[1.0], [2.0]], [0, 1], {"encoding": "blocks"}, "one of .*'disjoint'.*'blocks'"),
     ],
 )
-def test_what_makes_no_sense_is_refused(features, labels, options, message):
+def test_what_makes_no_sense_is_rejected(features, labels, options, message):
     with pytest.raises(InvalidParameter, match=message):
         Classification(features, labels, **options)
 

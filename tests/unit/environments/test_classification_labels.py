@@ -39,7 +39,7 @@ def test_an_arrow_column_is_labels_too():
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])
-def test_a_missing_label_is_refused_and_named(missing):
+def test_a_missing_label_is_rejected_and_named(missing):
     with pytest.raises(InvalidParameter, match="label of row 1 is missing"):
         coded_labels(["a", missing, "b"])
 
@@ -51,6 +51,6 @@ def test_one_class_is_no_choice(labels):
 
 
 @pytest.mark.parametrize(("labels", "message"), [("ab", "sequence"), (7, "sequence"), (np.eye(2), "one column")])
-def test_what_is_no_column_of_labels_is_refused(labels, message):
+def test_what_is_no_column_of_labels_is_rejected(labels, message):
     with pytest.raises(InvalidParameter, match=message):
         coded_labels(labels)

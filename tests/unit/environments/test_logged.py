@@ -66,10 +66,10 @@ def test_it_shows_the_rounds_in_order_and_pays_what_was_logged():
     world = Logged(log).start(np.random.default_rng(0))
 
     for t in range(len(log)):
-        shown = world.observe()
+        observed = world.observe()
         paid = [world.reward(action) for action in range(log.n_actions[t])]
-        assert shown.contexts is log.rounds[t]
-        assert (shown.ids, shown.expected) == (log.ids[t], None)
+        assert observed.contexts is log.rounds[t]
+        assert (observed.ids, observed.expected) == (log.ids[t], None)
         assert paid[log.actions[t]] == log.rewards[t]
         assert sum(isnan(reward) for reward in paid) == log.n_actions[t] - 1
     with pytest.raises(StopIteration):
@@ -107,7 +107,7 @@ def test_rounds_of_any_kind_can_be_described():
     assert described(catalog) == described(same) != described(other)
 
 
-def test_objects_of_ones_own_are_told_by_their_repr():
+def test_objects_of_ones_own_are_identified_by_their_repr():
     class Thing:
         def __init__(self, name):
             self.name = name
@@ -129,12 +129,12 @@ def test_a_part_of_a_catalog_pays_for_the_item_that_was_shown():
     np.testing.assert_array_equal(trace.reward[is_known], trace.action[is_known])
 
 
-def test_a_reward_beyond_the_range_is_refused():
+def test_a_reward_beyond_the_range_is_rejected():
     with pytest.raises(InvalidParameter, match=r"must lie in the reward range \(0.0, 0.5\)"):
         Logged(a_log(), reward_range=(0.0, 0.5))
 
 
-def test_the_contract_refuses_a_reward_that_is_not_known_unless_told():
+def test_the_contract_rejects_a_reward_that_is_not_known_unless_specified():
     with pytest.raises(AssertionError):
         EnvironmentContract().test_rewards_are_finite_and_in_range(Logged(a_log()))
 
@@ -142,11 +142,11 @@ def test_the_contract_refuses_a_reward_that_is_not_known_unless_told():
 
 
 @pytest.mark.parametrize("reward_range", ["ab", (0.0, 1.0, 2.0), (1.0, 0.0), 3.0])
-def test_a_range_that_is_none_is_refused(reward_range):
+def test_a_range_that_is_none_is_rejected(reward_range):
     with pytest.raises(InvalidParameter, match="reward range is two finite numbers a finite length apart"):
         Logged(a_log(), reward_range=reward_range)
 
 
-def test_what_is_no_log_is_refused():
+def test_what_is_no_log_is_rejected():
     with pytest.raises(InvalidParameter, match="built from a Log, got list"):
         Logged([1.0])

@@ -30,7 +30,7 @@ def home(tmp_path, monkeypatch):
     """The folder of a set that was fetched before; whoever asks the network fails."""
     pytest.importorskip("sklearn")
     pytest.importorskip("pandas")
-    monkeypatch.setattr("sklearn.datasets._openml.urlopen", refuse)
+    monkeypatch.setattr("sklearn.datasets._openml.urlopen", reject)
     listed = {"data": {"dataset": [{"did": 1, "name": "fruit", "version": 3, "status": "active", "format": "ARFF"}]}}
     keep(tmp_path, f"{ANY_VERSION}/data_version/3", json.dumps(listed))
     keep(tmp_path, f"{ANY_VERSION}/status/active/", json.dumps(listed))
@@ -41,7 +41,7 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def refuse(*_):
+def reject(*_):
     raise OSError("nobody is to be asked")
 
 
@@ -80,12 +80,12 @@ def test_a_set_that_was_fetched_before_is_read_from_its_folder(home, version):
     assert_array_equal(world.features[:, 0], [1.5, 2.5, -3.5])
     assert_array_equal(colors[0], colors[2])
     assert not np.array_equal(colors[0], colors[1])
-    shown = world.start(np.random.default_rng(0))
-    shown.observe()
-    assert (shown.reward(0), shown.reward(1)) == (1.0, 0.0)
+    observed = world.start(np.random.default_rng(0))
+    observed.observe()
+    assert (observed.reward(0), observed.reward(1)) == (1.0, 0.0)
 
 
-def test_what_scikit_learn_refuses_is_told_with_its_reason(home):
+def test_what_scikit_learn_rejects_is_reported_with_its_reason(home):
     told = {"data_features": {"feature": features(missing_labels="1")}}
     keep(home, "api/v1/json/data/features/1", json.dumps(told))
 

@@ -27,12 +27,12 @@ class TestPublishedStream(EnvironmentContract):
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_ten_actions_are_the_published_ones_and_stand_in_the_last_column(world):
-    shown = world().start(np.random.default_rng(1)).observe()
+    observed = world().start(np.random.default_rng(1)).observe()
 
     assert_allclose(world().actions, TEN_ACTIONS, atol=1e-12)
-    assert_array_equal(shown.contexts[:, -1], world().actions)
-    assert shown.contexts.shape == (10, 1 + world.n_columns)
-    assert np.ptp(shown.contexts[:, :-1], axis=0).max() == 0.0
+    assert_array_equal(observed.contexts[:, -1], world().actions)
+    assert observed.contexts.shape == (10, 1 + world.n_columns)
+    assert np.ptp(observed.contexts[:, :-1], axis=0).max() == 0.0
 
 
 def test_the_bump_is_drawn_after_the_actions_from_the_same_stream():
@@ -122,12 +122,12 @@ def test_a_policy_that_takes_no_history_starts_without_it():
     assert len(trace) == 3
 
 
-def test_a_stream_without_a_seed_of_its_own_is_refused():
+def test_a_stream_without_a_seed_of_its_own_is_rejected():
     with pytest.raises(InvalidParameter, match=r"seed from 0 to 4,294,967,295.*authors' seeds are 0, 1 and 2"):
         Bump(published=True).start(np.random.default_rng())
 
 
-def test_bad_parameters_are_refused():
+def test_bad_parameters_are_rejected():
     with pytest.raises(InvalidParameter, match="noise scale must be a finite number"):
         Chessboard(noise_scale=-0.1)
     with pytest.raises(InvalidParameter, match="seed must be a whole number"):

@@ -17,10 +17,10 @@ class TestSpherical(EnvironmentContract):
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_published_size_is_the_usual_one(world):
-    shown = world().start(np.random.default_rng(1)).observe()
+    observed = world().start(np.random.default_rng(1)).observe()
 
-    assert shown.contexts.shape == (4, 20)
-    assert_allclose(np.linalg.norm(shown.contexts, axis=1), 1.0)
+    assert observed.contexts.shape == (4, 20)
+    assert_allclose(np.linalg.norm(observed.contexts, axis=1), 1.0)
     assert world().noise_scale == 1.0
 
 
@@ -49,7 +49,7 @@ def test_a_seed_keeps_the_function_and_draws_new_contexts(world):
     assert not np.allclose(world(n_features=3).start(np.random.default_rng(2)).observe().expected, second.expected)
 
 
-def test_bad_parameters_are_refused():
+def test_bad_parameters_are_rejected():
     with pytest.raises(InvalidParameter, match="n_features must be a whole number"):
         CosineWave(n_features=0)
     with pytest.raises(InvalidParameter, match="noise scale"):
@@ -58,7 +58,7 @@ def test_bad_parameters_are_refused():
         QuadraticForm(seed=-1)
 
 
-def test_a_matrix_that_does_not_fit_into_memory_is_refused():
+def test_a_matrix_that_does_not_fit_into_memory_is_rejected():
     with pytest.raises(InvalidParameter, match=r"The entries of A must be at most 500,000,000 numbers, got 30,000 ×"):
         QuadraticForm(n_features=30_000)
     InnerSquare(n_features=30_000)

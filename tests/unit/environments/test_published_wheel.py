@@ -64,12 +64,12 @@ def test_the_encodings_show_the_same_context():
         ("disjoint", lambda: KernelUCB(Gaussian(length_scale=0.3), exploration=0.1)),
     ],
 )
-def test_every_encoding_can_be_learnt(encoding, policy):
+def test_every_encoding_can_be_learned(encoding, policy):
     world = Wheel(0.5, scale=1 / 50, encoding=encoding)
 
-    learnt = simulate(world, policy(), horizon=150, seed=1).regret[-1]
+    learned = simulate(world, policy(), horizon=150, seed=1).regret[-1]
 
-    assert learnt < 0.8 * simulate(world, UniformRandom(seed=2), horizon=150, seed=1).regret[-1]
+    assert learned < 0.8 * simulate(world, UniformRandom(seed=2), horizon=150, seed=1).regret[-1]
 
 
 @pytest.mark.parametrize("radius", [-0.1, 1.0, 2.0, np.nan])
@@ -78,7 +78,7 @@ def test_the_radius_has_to_lie_in_the_disc(radius):
         Wheel(radius)
 
 
-def test_bad_parameters_are_refused():
+def test_bad_parameters_are_rejected():
     with pytest.raises(InvalidParameter, match='"pairs", "rows" or "disjoint", got \'dense\''):
         Wheel(0.5, encoding="dense")
     with pytest.raises(InvalidParameter, match="The scale must be a finite number above zero"):

@@ -34,7 +34,7 @@ class TestSyntheticRKHS(EnvironmentContract):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("norm", [0.2, 1.0, 7.0])
 @pytest.mark.parametrize("kernel", [KERNEL, Matern(smoothness=1.5, length_scale=0.2), Polynomial(degree=3)])
-def test_the_norm_is_exactly_the_one_asked_for(kernel, norm, seed):
+def test_the_norm_is_exactly_the_one_requested(kernel, norm, seed):
     world = start(SyntheticRKHS(kernel, n_actions=4, n_features=2, norm=norm), seed)
 
     c, K = world.function.coefficients, kernel.gram(world.function.centers)
@@ -46,9 +46,9 @@ def test_the_norm_is_exactly_the_one_asked_for(kernel, norm, seed):
 def test_expectations_shown_are_those_of_the_function():
     world = start(PLAIN)
 
-    shown = world.observe()
+    observed = world.observe()
 
-    assert_array_equal(shown.expected, world.expected(shown.contexts))
+    assert_array_equal(observed.expected, world.expected(observed.contexts))
 
 
 def test_contexts_fill_the_unit_cube():
@@ -62,10 +62,10 @@ def test_contexts_fill_the_unit_cube():
 
 
 @pytest.mark.parametrize("noise_scale", [0.05, 0.4])
-def test_gaussian_noise_has_the_scale_asked_for(noise_scale):
+def test_gaussian_noise_has_the_scale_requested(noise_scale):
     world = start(replace(PLAIN, noise_scale=noise_scale))
 
-    surprises = [world.reward(0) - shown.expected[0] for shown in (world.observe() for _ in range(3000))]
+    surprises = [world.reward(0) - observed.expected[0] for observed in (world.observe() for _ in range(3000))]
 
     assert np.mean(surprises) == pytest.approx(0.0, abs=5 * noise_scale / np.sqrt(3000))
     assert np.std(surprises) == pytest.approx(noise_scale, abs=5 * noise_scale / np.sqrt(2 * 3000))
@@ -74,9 +74,9 @@ def test_gaussian_noise_has_the_scale_asked_for(noise_scale):
 def test_without_noise_the_expectation_is_paid():
     world = start(replace(PLAIN, noise_scale=0))
 
-    shown = world.observe()
+    observed = world.observe()
 
-    assert [world.reward(action) for action in range(6)] == shown.expected.tolist()
+    assert [world.reward(action) for action in range(6)] == observed.expected.tolist()
 
 
 def test_bernoulli_rewards_are_zero_or_one_as_often_as_expected():
@@ -90,7 +90,7 @@ def test_bernoulli_rewards_are_zero_or_one_as_often_as_expected():
     assert np.all(np.abs(rewards.mean(axis=0) - expected) <= 5 * error)
 
 
-def test_the_luck_of_different_actions_is_independent():
+def test_the_noise_of_different_actions_is_independent():
     world = start(replace(PLAIN, fixed_actions=True))
     rewards = np.array([pay_all(world) for _ in range(3000)])
 
@@ -119,7 +119,7 @@ def test_bernoulli_over_fixed_actions_makes_the_best_one_good():
         assert start(replace(CLICKS, fixed_actions=True), seed).observe().expected.max() == pytest.approx(0.95)
 
 
-def test_a_norm_that_would_exceed_a_probability_is_refused_at_once():
+def test_a_norm_that_would_exceed_a_probability_is_rejected_at_once():
     with pytest.raises(InvalidParameter, match=r"norm may be at most 1/sqrt\(k_max\) = 1;"):
         replace(CLICKS, norm=1.1)
     with pytest.raises(InvalidParameter, match=r"norm may be at most 1/sqrt\(k_max\) = 0.5;"):
@@ -128,12 +128,12 @@ def test_a_norm_that_would_exceed_a_probability_is_refused_at_once():
     assert start(replace(CLICKS, norm=1.0)).norm == pytest.approx(1.0)
 
 
-def test_over_fixed_actions_a_larger_norm_is_refused_when_an_action_passes_one():
+def test_over_fixed_actions_a_larger_norm_is_rejected_when_an_action_passes_one():
     with pytest.raises(InvalidParameter, match=r"are probabilities, .* for norm 9\. Ask for a smaller norm"):
         start(replace(CLICKS, fixed_actions=True, norm=9.0))
 
 
-def test_a_kernel_that_goes_negative_is_refused_for_bernoulli_rewards():
+def test_a_kernel_that_goes_negative_is_rejected_for_bernoulli_rewards():
     class Signed(Linear):
         def gram(self, first, second=None):
             return super().gram(np.asarray(first) - 0.5, None if second is None else np.asarray(second) - 0.5)
@@ -168,7 +168,7 @@ def test_without_a_seed_each_run_draws_its_own_function():
 
 
 @pytest.mark.parametrize("fixed_actions", [False, True])
-def test_with_a_seed_the_function_is_the_same_and_the_luck_is_not(fixed_actions):
+def test_with_a_seed_the_function_is_the_same_and_the_noise_is_not(fixed_actions):
     environment = replace(PLAIN, seed=5, fixed_actions=fixed_actions)
 
     first, second = start(environment, 1), start(environment, 2)
@@ -210,12 +210,12 @@ def test_a_description_checks_itself(wrong, message):
         replace(PLAIN, **wrong)
 
 
-def test_a_kernel_of_other_points_is_refused():
+def test_a_kernel_of_other_points_is_rejected():
     with pytest.raises(InvalidContexts):
         replace(PLAIN, kernel=Constant(1.0, kind=Strings()))
 
 
-def test_a_kernel_that_is_zero_everywhere_is_refused():
+def test_a_kernel_that_is_zero_everywhere_is_rejected():
     with pytest.raises(InvalidParameter, match="may not be zero all over the unit cube"):
         replace(PLAIN, kernel=Constant(0.0))
 
@@ -236,11 +236,11 @@ def test_actions_of_their_own_seed_stay_while_functions_differ():
 
 
 @pytest.mark.parametrize(("fixed", "seed"), [(False, 8), (True, -1), (True, "eight")])
-def test_a_seed_of_actions_that_cannot_be_used_is_refused(fixed, seed):
+def test_a_seed_of_actions_that_cannot_be_used_is_rejected(fixed, seed):
     with pytest.raises(InvalidParameter):
         SyntheticRKHS(KERNEL, n_actions=5, n_features=2, fixed_actions=fixed, action_seed=seed)
 
 
-def test_centers_whose_similarities_do_not_fit_into_memory_are_refused():
+def test_centers_whose_similarities_do_not_fit_into_memory_are_rejected():
     with pytest.raises(InvalidParameter, match=r"The similarities of the centers must be at most 500,000,000 numbers"):
         SyntheticRKHS(KERNEL, n_actions=5, n_features=2, n_centers=30_000)

@@ -15,15 +15,15 @@ class TestClustered(EnvironmentContract):
 def test_actions_of_a_group_lie_together_and_pay_alike():
     world = Clustered(n_actions=200, n_clusters=4, spread=0.001).start(np.random.default_rng(3))
 
-    shown = world.observe()
+    observed = world.observe()
 
-    assert len(set(shown.expected.tolist())) == 4
-    for value in set(shown.expected.tolist()):
-        group = shown.contexts[shown.expected == value]
+    assert len(set(observed.expected.tolist())) == 4
+    for value in set(observed.expected.tolist()):
+        group = observed.contexts[observed.expected == value]
         assert np.abs(group - group.mean(axis=0)).max() < 0.01
 
 
-def test_fixed_actions_stay_and_luck_changes():
+def test_fixed_actions_stay_and_noise_changes():
     world = Clustered(n_actions=50, fixed_actions=True).start(np.random.default_rng(4))
 
     first, second = world.observe(), world.observe()

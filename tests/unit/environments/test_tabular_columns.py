@@ -86,12 +86,12 @@ def test_words_and_numbers_in_one_column_are_ordered_all_the_same():
         ({"missing": "no"}, "one number"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options, message):
+def test_options_that_mean_nothing_are_rejected(options, message):
     with pytest.raises(InvalidParameter, match=message):
         encode_columns(COLUMNS, **options)
 
 
-def test_nothing_to_encode_is_refused():
+def test_nothing_to_encode_is_rejected():
     with pytest.raises(InvalidParameter, match="At least one column must be left"):
         encode_columns({"color": COLUMNS["color"]}, categories="drop")
 

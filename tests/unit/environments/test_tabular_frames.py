@@ -122,12 +122,12 @@ def test_entries_of_a_dictionary_become_numbers_or_none():
         ("ab", "The values of column 'x' .* list, got 'ab'"),
     ],
 )
-def test_columns_that_are_neither_numbers_nor_names_are_refused(values, message):
+def test_columns_that_are_neither_numbers_nor_names_are_rejected(values, message):
     with pytest.raises(InvalidParameter, match=message):
         columns_of({"x": values})
 
 
-def test_a_table_without_columns_is_refused():
+def test_a_table_without_columns_is_rejected():
     with pytest.raises(InvalidParameter, match="at least one column"):
         columns_of({})
 
@@ -138,12 +138,12 @@ def test_a_matrix_is_no_frame():
         columns_of(np.eye(2))
 
 
-def test_columns_of_different_lengths_are_refused():
+def test_columns_of_different_lengths_are_rejected():
     with pytest.raises(InvalidParameter, match=r"one length.*'b': 1"):
         columns_of({"a": [1, 2], "b": [1]})
 
 
-def test_two_columns_of_one_name_are_refused():
+def test_two_columns_of_one_name_are_rejected():
     pandas = pytest.importorskip("pandas")
 
     with pytest.raises(InvalidParameter, match="different names, got 2 columns called 'a'"):
@@ -152,7 +152,7 @@ def test_two_columns_of_one_name_are_refused():
         columns_of({0: [1], "0": [2]})
 
 
-def test_what_is_neither_number_nor_name_is_refused():
+def test_what_is_neither_number_nor_name_is_rejected():
     with pytest.raises(InvalidParameter, match="'day' holds date"):
         columns_of({"day": [date(2020, 1, 1), None]})
 
@@ -167,7 +167,7 @@ def test_one_column_is_taken_out_and_others_dropped():
 
 
 @pytest.mark.parametrize(("name", "drop"), [("town", []), ("city", ["age"])])
-def test_a_column_that_is_not_there_is_refused(name, drop):
+def test_a_column_that_is_not_there_is_rejected(name, drop):
     with pytest.raises(InvalidParameter, match=r"no column '(town|age)', only \['count'"):
         without_column(columns_of(TABLE), name, drop)
 
@@ -187,7 +187,7 @@ def test_a_lazy_frame_is_carried_out():
     assert found["city"].tolist() == ["Bonn", None]
 
 
-def test_a_column_named_by_a_number_is_asked_for_by_its_text():
+def test_a_column_named_by_a_number_is_requested_by_its_text():
     columns = columns_of({0: [1.0, 2.0], 1: [3.0, 4.0]})
 
     with pytest.raises(InvalidParameter, match=r"'1'\]\. Names of columns are strings here: '1'"):

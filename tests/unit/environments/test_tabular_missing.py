@@ -5,11 +5,11 @@ from kernelbandits.environments.tabular import is_absent
 
 
 @pytest.mark.parametrize("entry", [None, np.nan, float("nan"), np.float32("nan")])
-def test_gaps_are_told(entry):
+def test_gaps_are_reported(entry):
     assert is_absent(entry)
 
 
-def test_what_pandas_writes_for_a_gap_is_told():
+def test_what_pandas_writes_for_a_gap_is_reported():
     pandas = pytest.importorskip("pandas")
 
     assert is_absent(pandas.NA)

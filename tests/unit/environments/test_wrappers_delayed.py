@@ -34,7 +34,7 @@ def test_the_other_world_is_the_one_it_would_be_alone(inner):
 @pytest.mark.parametrize(
     ("delay", "possible"), [(3, {3}), ((1, 4), {1, 2, 3, 4}), ([2, 2], {2}), (one_or_nine, {1, 9})]
 )
-def test_delays_are_those_asked_for_and_the_same_again(delay, possible):
+def test_delays_are_those_requested_and_the_same_again(delay, possible):
     def delays(seed):
         world = Delayed(GROUPS, delay=delay).start(np.random.default_rng(seed))
         return [world.delay() for _ in range(60) if world.observe() is not None]
@@ -54,7 +54,7 @@ def test_a_late_world_says_so_and_foresees_nothing():
         world.delay()
 
 
-def test_a_function_that_gives_no_delay_is_refused_in_the_round_that_shows_it():
+def test_a_function_that_gives_no_delay_is_rejected_in_the_round_that_shows_it():
     world = Delayed(GROUPS, delay=lambda _: -1).start(np.random.default_rng(1))
 
     with pytest.raises(InvalidParameter, match="A delay must be a whole number of at least 0, got -1"):
@@ -65,7 +65,7 @@ def test_a_function_that_gives_no_delay_is_refused_in_the_round_that_shows_it():
     ("delay", "says"),
     [(-1, "A delay"), (1.5, "A delay"), ((1, 2, 3), "two numbers"), ((4, 1), "lower end first"), ((-1, 2), "An end")],
 )
-def test_bad_delays_are_refused(delay, says):
+def test_bad_delays_are_rejected(delay, says):
     with pytest.raises(InvalidParameter, match=says):
         Delayed(GROUPS, delay=delay)
 

@@ -79,32 +79,34 @@ def test_a_change_before_the_first_round_is_the_other_world():
 def test_a_gradual_change_takes_more_and_more_rounds_from_the_other_world():
     n_runs, gradual = 800, 9
     environment = Drifting(Steps(1.0), Steps(-1.0), change_at=4, gradual=gradual)
-    shown = np.array([numbers(environment.start(np.random.default_rng(run)), 4 + gradual + 3) for run in range(n_runs)])
+    observed = np.array(
+        [numbers(environment.start(np.random.default_rng(run)), 4 + gradual + 3) for run in range(n_runs)]
+    )
 
-    share = (shown < 0).mean(axis=0)
+    share = (observed < 0).mean(axis=0)
 
     expected = np.concatenate([np.zeros(4), np.arange(1, gradual + 1) / (gradual + 1), np.ones(3)])
     error = np.sqrt(expected * (1 - expected) / n_runs)
     assert (np.abs(share - expected) <= 5.0 * error + 1e-12).all()
     assert not (np.abs(share - expected[::-1]) <= 5.0 * error[::-1] + 1e-12).all()  # the check can fail
     # a world stands still while the other one is shown
-    assert all((np.abs(run[run > 0]) == np.arange(1, (run > 0).sum() + 1)).all() for run in shown)
-    assert all((np.abs(run[run < 0]) == np.arange(1, (run < 0).sum() + 1)).all() for run in shown)
+    assert all((np.abs(run[run > 0]) == np.arange(1, (run > 0).sum() + 1)).all() for run in observed)
+    assert all((np.abs(run[run < 0]) == np.arange(1, (run < 0).sum() + 1)).all() for run in observed)
 
 
 @pytest.mark.parametrize("gradual", [0, 8])
-def test_what_is_foreseen_is_what_would_be_shown(gradual):
+def test_peeked_rounds_are_those_that_would_be_observed(gradual):
     environment = Drifting(HALF, FIXED, change_at=6, gradual=gradual)
-    shown, foreseen = (environment.start(np.random.default_rng(3)) for _ in range(2))
+    observed, foreseen = (environment.start(np.random.default_rng(3)) for _ in range(2))
 
     ahead = [pair for n_rounds in (1, 4, 9, 10) for pair in foreseen.peek_rounds(n_rounds)]
 
     for seen, rewards in ahead:
-        again = shown.observe()
+        again = observed.observe()
         np.testing.assert_array_equal(again.contexts, seen.contexts)
-        assert [shown.reward(action) for action in range(6)] == rewards.tolist()
+        assert [observed.reward(action) for action in range(6)] == rewards.tolist()
     assert foreseen.reward(2) == ahead[-1][1][2]
-    np.testing.assert_array_equal(shown.observe().contexts, foreseen.observe().contexts)
+    np.testing.assert_array_equal(observed.observe().contexts, foreseen.observe().contexts)
 
 
 def test_it_foresees_only_what_both_worlds_foresee():
@@ -138,7 +140,7 @@ def test_the_reward_range_covers_both_worlds():
 
 
 @pytest.mark.parametrize("arguments", [{"change_at": -1}, {"change_at": 2.5}, {"change_at": 3, "gradual": -1}])
-def test_impossible_times_are_refused(arguments):
+def test_impossible_times_are_rejected(arguments):
     with pytest.raises(InvalidParameter, match="whole number of at least 0"):
         Drifting(HALF, HALF, **arguments)
 
@@ -165,7 +167,7 @@ def test_a_simulation_in_it_can_be_described_and_repeated():
 
 
 @pytest.mark.parametrize("late_first", [True, False])
-def test_a_delay_inside_is_refused_instead_of_dropped(late_first):
+def test_a_delay_inside_is_rejected_instead_of_dropped(late_first):
     late, prompt = Delayed(Steps(1.0), delay=3), Steps(-1.0)
 
     with pytest.raises(InvalidParameter, match=r"Delayed\(Drifting\(...\), delay=...\)"):

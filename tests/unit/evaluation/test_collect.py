@@ -7,7 +7,7 @@ from kernelbandits.environments import Clustered, DrawnRounds, Round
 from kernelbandits.errors import InvalidParameter, KernelBanditWarning
 from kernelbandits.evaluation import collect_log, simulate, start_world, true_value
 from kernelbandits.kernels import Delta, Gaussian
-from kernelbandits.policies import KernelUCB, LinUCB, Mixed, UniformRandom
+from kernelbandits.policies import KernelSquareCB, KernelThompson, KernelUCB, LinUCB, Mixed, UniformRandom
 
 WORLD = Clustered(n_actions=4)
 
@@ -50,6 +50,34 @@ def test_a_policy_that_plays_many_rounds_at_once_is_logged_all_the_same():
     assert_array_equal(log.actions, simulate(WORLD, LinUCB(), horizon=50, seed=3).action)
 
 
+def thompson():
+    return KernelThompson(Gaussian(length_scale=0.1), regularization=0.1, exploration=0.05, seed=5)
+
+
+def test_a_policy_that_excludes_actions_is_reported_with_the_remedy():
+    """Thompson sampling draws from the fraction of draws that an action wins: most win none."""
+    with pytest.warns(KernelBanditWarning, match=r"KernelThompson gave probability 0 .*Mixed\(policy, epsilon=0.1\)"):
+        log = collect_log(WORLD, thompson(), horizon=120, seed=3)
+
+    assert_array_equal(log.actions, simulate(WORLD, thompson(), horizon=120, seed=3).action)  # looking changes nothing
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        lambda: Mixed(thompson(), epsilon=0.1, seed=0),
+        lambda: KernelSquareCB(Gaussian(length_scale=0.1), seed=0),
+        lambda: UniformRandom(seed=0),
+    ],
+    ids=["Mixed", "KernelSquareCB", "UniformRandom"],
+)
+def test_a_policy_with_full_support_is_not_reported(policy, recwarn):
+    log = collect_log(WORLD, policy(), horizon=120, seed=3)
+
+    assert not [one for one in recwarn if "probability 0" in str(one.message)]
+    assert log.propensities.min() > 0.0
+
+
 def test_names_are_kept_and_parts_of_catalogs_count_their_own_items():
     catalog = Catalog(["a", "b", "c"])
     part = [(Round(catalog.without([0])), np.array([1.0, 2.0]))] * 20
@@ -67,22 +95,22 @@ def test_names_are_kept_and_parts_of_catalogs_count_their_own_items():
 def test_the_true_value_is_the_expectation_over_the_policy():
     policy = Mixed(KernelUCB(Gaussian(length_scale=0.1)), epsilon=0.5, seed=0)
 
-    said = true_value(WORLD, policy, horizon=30, seed=4)
+    result = true_value(WORLD, policy, horizon=30, seed=4)
 
     world, values = start_world(WORLD, 4), []
     for _ in range(30):
-        shown = world.observe()
-        values.append(policy.probabilities(shown.contexts) @ shown.expected)
-    assert_allclose([said.value, said.standard_error], [np.mean(values), np.std(values, ddof=1) / np.sqrt(30)])
+        observed = world.observe()
+        values.append(policy.probabilities(observed.contexts) @ observed.expected)
+    assert_allclose([result.value, result.standard_error], [np.mean(values), np.std(values, ddof=1) / np.sqrt(30)])
     assert policy.round_index == 1
 
 
 def test_a_world_that_ends_gives_what_it_has():
     rounds = [(Round(["a", "b"], expected=np.array([0.0, t])), np.zeros(2)) for t in (1.0, 3.0)]
 
-    said = true_value(Listed(rounds), UniformRandom(), horizon=10)
+    result = true_value(Listed(rounds), UniformRandom(), horizon=10)
 
-    assert (said.value, said.n_rounds) == (1.0, 2)
+    assert (result.value, result.n_rounds) == (1.0, 2)
 
 
 def test_a_world_without_expectations_has_no_truth_to_tell():

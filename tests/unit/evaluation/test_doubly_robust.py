@@ -28,12 +28,12 @@ class Zero:
 
 
 def slow_terms(log, policy, folds, weights):
-    """Σ_a π(a) r̂(a) + w (r − r̂(shown)), with r̂ learnt from the other folds, round by round."""
+    """Σ_a π(a) r̂(a) + w (r − r̂(shown)), with r̂ learned from the other folds, round by round."""
     terms = []
     for t in range(len(log)):
         others = [s for s in range(len(log)) if folds == 1 or s % folds != t % folds]
-        shown = [log.rounds[s][log.actions[s]] for s in others]
-        means = ridge(KERNEL, shown, log.rewards[others], log.rounds[t], 0.7)[0]
+        logged = [log.rounds[s][log.actions[s]] for s in others]
+        means = ridge(KERNEL, logged, log.rewards[others], log.rounds[t], 0.7)[0]
         probabilities = policy.probabilities(log.rounds[t])
         terms.append(probabilities @ means + weights[t] * (log.rewards[t] - means[log.actions[t]]))
     return np.array(terms)
@@ -44,11 +44,11 @@ def slow_terms(log, policy, folds, weights):
 def test_doubly_robust_is_its_definition(folds, clip):
     weights = np.minimum(slow_weights(LOG, a_target()), clip or np.inf)
 
-    said = DoublyRobust(MODEL, folds=folds, clip=clip).estimate(LOG, a_target())
+    result = DoublyRobust(MODEL, folds=folds, clip=clip).estimate(LOG, a_target())
 
     terms = slow_terms(LOG, a_target(), folds, weights)
-    assert_allclose(said.value, terms.mean(), rtol=1e-9)
-    assert_allclose(said.standard_error, terms.std(ddof=1) / np.sqrt(len(LOG)), rtol=1e-9)
+    assert_allclose(result.value, terms.mean(), rtol=1e-9)
+    assert_allclose(result.standard_error, terms.std(ddof=1) / np.sqrt(len(LOG)), rtol=1e-9)
 
 
 class WholeSets:
@@ -70,7 +70,7 @@ class Counting(DirectMethod):
         answer = fitted.predict_at
 
         def counted(actions):
-            self.__dict__.setdefault("asked", []).append(len(actions))
+            self.__dict__.setdefault("evaluated", []).append(len(actions))
             return answer(actions)
 
         fitted.predict_at = counted
@@ -84,30 +84,30 @@ def test_asking_about_whole_sets_gives_the_same(policy):
     assert_allclose((some.value, some.standard_error), (whole.value, whole.standard_error), rtol=1e-12)
 
 
-def test_a_model_is_asked_about_actions_that_matter_only():
+def test_a_model_is_evaluated_for_actions_that_matter_only():
     model = Counting(KERNEL, 0.7)
 
     DoublyRobust(model, folds=1).estimate(LOG, KernelUCB(KERNEL))  # which is sure of one action a round
 
-    assert model.asked == [2 * len(LOG)]
+    assert model.evaluated == [2 * len(LOG)]
 
 
 @pytest.mark.parametrize("threshold", [0.4, 1.1])
 def test_switch_is_its_definition(threshold):
     weights = slow_weights(LOG, a_target())
 
-    said = Switch(MODEL, threshold, folds=2).estimate(LOG, a_target())
+    result = Switch(MODEL, threshold, folds=2).estimate(LOG, a_target())
 
     trusted = np.array([w if w <= threshold else 0.0 for w in weights])
-    assert_allclose(said.value, slow_terms(LOG, a_target(), 2, trusted).mean(), rtol=1e-9)
-    assert f"exceed {threshold}" in said.warnings[-2]
+    assert_allclose(result.value, slow_terms(LOG, a_target(), 2, trusted).mean(), rtol=1e-9)
+    assert f"exceed {threshold}" in result.warnings[-2]
 
 
 def test_a_model_that_expects_nothing_leaves_ips():
-    said = DoublyRobust(Zero()).estimate(LOG, a_target())
+    result = DoublyRobust(Zero()).estimate(LOG, a_target())
 
     expected = IPS().estimate(LOG, a_target())
-    assert_allclose([said.value, said.standard_error], [expected.value, expected.standard_error])
+    assert_allclose([result.value, result.standard_error], [expected.value, expected.standard_error])
 
 
 def test_switch_has_the_model_at_one_end_and_doubly_robust_at_the_other():
@@ -141,7 +141,7 @@ def test_rounds_that_share_a_set_are_each_judged_by_the_other_folds():
         (lambda: DoublyRobust(MODEL, folds=99).estimate(LOG, UniformRandom()), "99 folds and 61 rounds"),
     ],
 )
-def test_what_cannot_be_used_is_refused(make, message):
+def test_what_cannot_be_used_is_rejected(make, message):
     with pytest.raises(InvalidParameter, match=message):
         make()
 
@@ -168,7 +168,7 @@ class Says:
         (lambda rounds: [["a", "b"] for _ in rounds], "Rewards that a model predicts must be real numbers"),
     ],
 )
-def test_a_model_that_answers_something_else_is_refused(answer, message):
+def test_a_model_that_answers_something_else_is_rejected(answer, message):
     items = ["a", "b"]
     log = Log([items] * 4, [0, 1, 0, 1], [0.5] * 4, [1.0, 0.0, 1.0, 0.0])
 

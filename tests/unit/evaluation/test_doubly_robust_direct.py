@@ -17,13 +17,13 @@ from logs import slow_direct, string_log
 def test_it_is_its_definition_over_changing_sets_of_strings(kernel, points_at_once, monkeypatch):
     monkeypatch.setattr(_inputs, "POINTS_AT_ONCE", points_at_once)
     log, policy = string_log(), Softmax(KernelUCB(Spectrum(n=2)), temperature=0.3, seed=0)
-    shown = [log.rounds[t][log.actions[t]] for t in range(len(log))]
+    logged = [log.rounds[t][log.actions[t]] for t in range(len(log))]
 
-    said = DirectMethod(kernel, 0.7).estimate(log, policy)
+    result = DirectMethod(kernel, 0.7).estimate(log, policy)
 
-    values = slow_direct(log, policy, lambda words: ridge(kernel, shown, log.rewards, words, 0.7)[0])
-    assert_allclose(said.value, values.mean(), rtol=1e-9)
-    assert said.standard_error > values.std(ddof=1) / np.sqrt(len(log))  # test_model_errors.py has what it is
+    values = slow_direct(log, policy, lambda words: ridge(kernel, logged, log.rewards, words, 0.7)[0])
+    assert_allclose(result.value, values.mean(), rtol=1e-9)
+    assert result.standard_error > values.std(ddof=1) / np.sqrt(len(log))  # test_model_errors.py has what it is
 
 
 @pytest.mark.parametrize("posterior", ["auto", "exact", "primal"])
@@ -33,13 +33,13 @@ def test_rows_and_sparse_rows_give_the_same(posterior, is_sparse):
     rounds = [rng.normal(size=(rng.integers(1, 6), 3)) for _ in range(40)]
     actions = [int(rng.integers(len(rows))) for rows in rounds]
     rewards = rng.normal(size=40)
-    shown = np.array([rows[action] for rows, action in zip(rounds, actions, strict=True)])
+    logged = np.array([rows[action] for rows, action in zip(rounds, actions, strict=True)])
     log = Log([csr_array(rows) for rows in rounds] if is_sparse else rounds, actions, [0.5] * 40, rewards)
 
-    said = DirectMethod(Linear(), 0.3, posterior=posterior).estimate(log, UniformRandom())
+    result = DirectMethod(Linear(), 0.3, posterior=posterior).estimate(log, UniformRandom())
 
-    means = [ridge(Linear(), shown, rewards, rows, 0.3)[0].mean() for rows in rounds]
-    assert_allclose(said.value, np.mean(means), rtol=1e-7)
+    means = [ridge(Linear(), logged, rewards, rows, 0.3)[0].mean() for rows in rounds]
+    assert_allclose(result.value, np.mean(means), rtol=1e-7)
 
 
 def test_pairs_and_catalogs_are_understood():
@@ -80,11 +80,11 @@ def test_the_order_of_the_log_is_the_order_of_learning():
 class Counted(Delta):
     """Counts the similarities that it is asked for."""
 
-    n_asked = 0
+    n_evaluated = 0
 
     def gram(self, first, second=None):
         similarities = super().gram(first, second)
-        Counted.n_asked += similarities.size
+        Counted.n_evaluated += similarities.size
         return similarities
 
 
@@ -92,13 +92,15 @@ def test_many_rounds_over_a_few_items_ask_for_few_similarities(monkeypatch):
     rng = np.random.default_rng(5)
     items = list(range(80))
     log = Log([items] * 2_000, rng.integers(80, size=2_000), [1 / 80] * 2_000, rng.random(2_000))
-    monkeypatch.setattr(Counted, "n_asked", 0)
+    monkeypatch.setattr(Counted, "n_evaluated", 0)
 
-    said = DirectMethod(Counted(), 1.0).estimate(log, UniformRandom())
+    result = DirectMethod(Counted(), 1.0).estimate(log, UniformRandom())
 
-    assert 80 * 80 <= Counted.n_asked <= 2_000 * 80 * 80 / 10  # each round on its own would ask for ten times as many
+    assert (
+        80 * 80 <= Counted.n_evaluated <= 2_000 * 80 * 80 / 10
+    )  # each round on its own would ask for ten times as many
     sums, counts = np.bincount(log.actions, log.rewards), np.bincount(log.actions)
-    assert_allclose(said.value, np.mean(sums / (counts + 1.0)))
+    assert_allclose(result.value, np.mean(sums / (counts + 1.0)))
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,6 @@ def test_many_rounds_over_a_few_items_ask_for_few_similarities(monkeypatch):
         (lambda: DirectMethod(Delta(), confidence=2), "The confidence has to lie"),
     ],
 )
-def test_what_cannot_be_used_is_refused(make, message):
+def test_what_cannot_be_used_is_rejected(make, message):
     with pytest.raises(InvalidParameter, match=message):
         make()

@@ -24,7 +24,7 @@ class Wrong(IPS):
     """Makes every weight too small."""
 
     def _value(self, weights, rewards):
-        return super()._value(0.7 * weights, rewards)
+        return super()._value([0.7 * own for own in weights], rewards)
 
 
 def a_target():
@@ -84,13 +84,13 @@ def test_a_row_is_what_its_name_says():
 
     logs = [collect_log(WORLD, UniformRandom(seed=seed), horizon=30, seed=seed) for seed in range(4)]
     truths = np.array([true_value(WORLD, target, horizon=300, seed=seed).value for seed in range(4)])
-    said = [IPS().estimate(log, target) for log in logs]
-    errors = np.array([one.value for one in said]) - truths
+    result = [IPS().estimate(log, target) for log in logs]
+    errors = np.array([one.value for one in result]) - truths
     assert row["bias"] == pytest.approx(errors.mean())
     assert row["rmse"] == pytest.approx(np.sqrt((errors**2).mean()))
-    assert row["coverage"] == np.mean([one.low <= t <= one.high for one, t in zip(said, truths, strict=True)])
+    assert row["coverage"] == np.mean([one.low <= t <= one.high for one, t in zip(result, truths, strict=True)])
 
 
-def test_a_study_of_nothing_is_refused():
+def test_a_study_of_nothing_is_rejected():
     with pytest.raises(InvalidParameter, match="at least one"):
         estimator_study(WORLD, {}, log_with=lambda _: UniformRandom(), target=UniformRandom(), horizon=5, n_logs=2)

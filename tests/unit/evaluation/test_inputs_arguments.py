@@ -37,20 +37,20 @@ ON_LOGS = {
 
 @pytest.mark.parametrize("strange", [*STRANGE, a_policy()], ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
-def test_what_is_no_world_is_told(play, strange):
+def test_what_is_no_world_is_reported(play, strange):
     with pytest.raises(InvalidParameter, match=r"The environment (needs|must be made).* is one\."):
         play(strange, a_policy())
 
 
 @pytest.mark.parametrize("strange", [*STRANGE, WORLD], ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
-def test_what_is_no_policy_is_told(play, strange):
+def test_what_is_no_policy_is_reported(play, strange):
     with pytest.raises(InvalidParameter, match=r"The policy (needs|must be made).*KernelUCB\(kernel\) is one\."):
         play(WORLD, strange)
 
 
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
-def test_world_and_policy_in_the_wrong_order_are_told_so(play):
+def test_world_and_policy_in_the_wrong_order_are_reported(play):
     with pytest.raises(InvalidParameter, match="This is a policy: pass the environment first, the policy second"):
         play(a_policy(), WORLD)
 
@@ -65,7 +65,7 @@ def test_a_world_and_a_policy_are_taken(play):
     "strange", [part for part in STRANGE if part is not LOG], ids=lambda strange: type(strange).__name__
 )
 @pytest.mark.parametrize("judge", ON_LOGS.values(), ids=ON_LOGS)
-def test_what_is_no_log_is_told(judge, strange):
+def test_what_is_no_log_is_reported(judge, strange):
     with pytest.raises(InvalidParameter, match=r"The log must be a Log, got .* collect_log make one"):
         judge(strange, UniformRandom())
 
@@ -98,18 +98,18 @@ OTHERS = {
 
 @pytest.mark.parametrize("strange", ["text", [], {}], ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize(("call", "message"), OTHERS.values(), ids=OTHERS)
-def test_what_is_no_trace_or_log_or_function_is_told(call, message, strange):
+def test_what_is_no_trace_or_log_or_function_is_reported(call, message, strange):
     with pytest.raises(InvalidParameter, match=message):
         call(strange)
 
 
 @pytest.mark.parametrize("part", ["x", 1.5, [7], {}, object(), [0.5]])
-def test_a_part_of_a_log_that_is_none_is_told(part):
+def test_a_part_of_a_log_that_is_none_is_reported(part):
     with pytest.raises(InvalidParameter, match="A part of a log is"):
         LOG[part]
 
 
 @pytest.mark.parametrize("ids", [3, "abcd", ["ab", "ab", "ab", "ab"], [1, 2, 3, 4], [None] * 4])
-def test_names_that_are_no_lists_are_told(ids):
+def test_names_that_are_no_lists_are_reported(ids):
     with pytest.raises(InvalidParameter, match="The ids of a log are a list of names for every round"):
         Log(LOG.rounds, LOG.actions, LOG.propensities, LOG.rewards, ids)

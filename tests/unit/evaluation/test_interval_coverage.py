@@ -33,68 +33,68 @@ def with_exploration(exploration):
 
 
 def test_a_proved_schedule_keeps_its_claim():
-    said = coverage(WORLD, with_exploration(SCHEDULE), horizon=40, repeats=20)
+    result = coverage(WORLD, with_exploration(SCHEDULE), horizon=40, repeats=20)
 
-    assert said.failure_probability == 0.1
-    assert said.is_kept
-    assert said.share <= 0.1
+    assert result.failure_probability == 0.1
+    assert result.is_kept
+    assert result.share <= 0.1
 
 
 def test_far_too_little_exploration_is_caught():
     """Negative control: the schedule of a world without noise, in one that has some."""
     brave = Mixture(noise_scale=0.0, norm_bound=0.1, failure_probability=0.1)
 
-    said = coverage(WORLD, with_exploration(brave), horizon=40, repeats=20)
+    result = coverage(WORLD, with_exploration(brave), horizon=40, repeats=20)
 
-    assert said.is_kept is False
-    assert said.n_failed == len(said.first_failures) > 15
-    assert "runs failed" in str(said)
+    assert result.is_kept is False
+    assert result.n_failed == len(result.first_failures) > 15
+    assert "runs failed" in str(result)
 
 
 def test_the_first_failure_is_where_a_loop_finds_it():
-    said = coverage(WORLD, with_exploration(0.6), horizon=30, repeats=6, seed=3)
+    result = coverage(WORLD, with_exploration(0.6), horizon=30, repeats=6, seed=3)
 
     expected = []
     for seed in range(3, 9):
         policy, world = with_exploration(0.6)(seed), kb.evaluation.start_world(WORLD, seed)
         for t in range(1, 31):
-            shown = world.observe()
-            prediction = policy.posterior.predict(shown.contexts)
-            if (np.abs(prediction.mean - shown.expected) > 0.6 * prediction.width).any():
+            observed = world.observe()
+            prediction = policy.posterior.predict(observed.contexts)
+            if (np.abs(prediction.mean - observed.expected) > 0.6 * prediction.width).any():
                 expected.append(t)
                 break
-            decision = policy.choose(shown.contexts)
+            decision = policy.choose(observed.contexts)
             policy.learn(decision, world.reward(decision.action))
-    assert said.first_failures == tuple(expected)
-    assert said.failure_probability is None
-    assert said.is_kept is None
+    assert result.first_failures == tuple(expected)
+    assert result.failure_probability is None
+    assert result.is_kept is None
 
 
-def test_late_rewards_are_learnt_when_they_come():
+def test_late_rewards_are_learned_when_they_come():
     horizon, late = 30, Delayed(WORLD, delay=7)
 
-    said = coverage(late, with_exploration(0.8), horizon=horizon, repeats=6)
+    result = coverage(late, with_exploration(0.8), horizon=horizon, repeats=6)
 
     firsts = []
     for seed in range(6):
         world, policy, waiting = start_world(late, seed), with_exploration(0.8)(seed), []
         for t in range(1, horizon + 1):
-            shown = world.observe()
+            observed = world.observe()
             if t > 7:
                 policy.learn(*waiting[t - 8])
-            prediction = policy.posterior.predict(shown.contexts)
-            if (np.abs(prediction.mean - shown.expected) > 0.8 * prediction.width + 1e-9).any():
+            prediction = policy.posterior.predict(observed.contexts)
+            if (np.abs(prediction.mean - observed.expected) > 0.8 * prediction.width + 1e-9).any():
                 firsts.append(t)
                 break
-            decision = policy.choose(shown.contexts)
+            decision = policy.choose(observed.contexts)
             policy.expect(decision)
             waiting.append((decision, world.reward(decision.action)))
     at_once = coverage(WORLD, with_exploration(0.8), horizon=horizon, repeats=6)
-    assert said.first_failures == tuple(firsts) != at_once.first_failures
+    assert result.first_failures == tuple(firsts) != at_once.first_failures
 
 
 @pytest.mark.parametrize(("hits", "trials", "message"), [(3, 2, "more hits than trials"), (-1, 2, "The hits")])
-def test_a_share_of_impossible_counts_is_refused(hits, trials, message):
+def test_a_share_of_impossible_counts_is_rejected(hits, trials, message):
     with pytest.raises(InvalidParameter, match=message):
         share_interval(hits, trials)
 
@@ -106,12 +106,12 @@ def test_a_wrapper_is_judged_by_the_policy_inside():
     assert coverage(WORLD, make, horizon=20, repeats=5).failure_probability == 0.1
 
 
-def test_a_policy_without_intervals_is_refused():
+def test_a_policy_without_intervals_is_rejected():
     with pytest.raises(NotSupported, match="UniformRandom has no intervals"):
         coverage(WORLD, lambda seed: UniformRandom(seed=seed), horizon=5, repeats=2)
 
 
-def test_a_world_without_expectations_is_refused():
+def test_a_world_without_expectations_is_rejected():
     with pytest.raises(InvalidParameter, match="does not know its expected rewards"):
         coverage(Blind(), with_exploration(1.0), horizon=5, repeats=2)
 

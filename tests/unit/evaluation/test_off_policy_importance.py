@@ -21,26 +21,26 @@ def a_target():
 def test_ips_is_its_definition(clip):
     weights = np.minimum(slow_weights(LOG, a_target()), clip or np.inf)
 
-    said = IPS(clip).estimate(LOG, a_target())
+    result = IPS(clip).estimate(LOG, a_target())
 
     terms = [w * r for w, r in zip(weights, LOG.rewards, strict=True)]
     value = sum(terms) / len(terms)
     error = np.sqrt(sum((term - value) ** 2 for term in terms) / (len(terms) - 1) / len(terms))
-    assert_allclose([said.value, said.standard_error], [value, error])
-    assert_allclose([said.low, said.high], [value - 1.959964 * error, value + 1.959964 * error], rtol=1e-6)
-    assert_allclose(said.effective_sample_size, sum(weights) ** 2 / sum(weights**2))
-    assert said.n_rounds == said.n_matched == len(LOG)
+    assert_allclose([result.value, result.standard_error], [value, error])
+    assert_allclose([result.low, result.high], [value - 1.959964 * error, value + 1.959964 * error], rtol=1e-6)
+    assert_allclose(result.effective_sample_size, sum(weights) ** 2 / sum(weights**2))
+    assert result.n_rounds == result.n_matched == len(LOG)
 
 
 @pytest.mark.parametrize("clip", [None, 1.3])
 def test_self_normalized_ips_is_its_definition(clip):
     weights = np.minimum(slow_weights(LOG, a_target()), clip or np.inf)
 
-    said = SelfNormalizedIPS(clip).estimate(LOG, a_target())
+    result = SelfNormalizedIPS(clip).estimate(LOG, a_target())
 
     value = sum(w * r for w, r in zip(weights, LOG.rewards, strict=True)) / sum(weights)
     squares = sum(w**2 * (r - value) ** 2 for w, r in zip(weights, LOG.rewards, strict=True))
-    assert_allclose([said.value, said.standard_error], [value, np.sqrt(squares) / sum(weights)])
+    assert_allclose([result.value, result.standard_error], [value, np.sqrt(squares) / sum(weights)])
 
 
 def test_ips_of_the_logging_policy_is_the_mean_reward():
@@ -48,10 +48,10 @@ def test_ips_of_the_logging_policy_is_the_mean_reward():
     log = collect_log(world, UniformRandom(seed=1), horizon=200, seed=2)
 
     for estimator in (IPS(), SelfNormalizedIPS()):
-        said = estimator.estimate(log, UniformRandom())
-        assert_allclose(said.value, mean_reward(log).value)
-        assert_allclose(said.effective_sample_size, 200)
-        assert said.warnings == ()
+        result = estimator.estimate(log, UniformRandom())
+        assert_allclose(result.value, mean_reward(log).value)
+        assert_allclose(result.effective_sample_size, 200)
+        assert result.warnings == ()
 
 
 def test_a_shift_of_all_rewards_shifts_the_self_normalized_value_alone():
@@ -79,8 +79,8 @@ def test_a_policy_that_the_log_never_shows_has_no_self_normalized_value():
     policy.warm_start(["b"], [5.0])
     log = Log([["a", "b"]] * 10, [0] * 10, [0.5] * 10, [1.0] * 10)
 
-    said = SelfNormalizedIPS().estimate(log, policy)
+    result = SelfNormalizedIPS().estimate(log, policy)
 
-    assert np.isnan([said.value, said.standard_error, said.low, said.high]).all()
-    assert said.n_matched == 0
-    assert "Only 0 of 10 rounds" in said.warnings[0]
+    assert np.isnan([result.value, result.standard_error, result.low, result.high]).all()
+    assert result.n_matched == 0
+    assert "Only 0 of 10 rounds" in result.warnings[0]

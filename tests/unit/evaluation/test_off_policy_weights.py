@@ -29,7 +29,7 @@ def test_weights_are_probabilities_over_propensities():
     assert_allclose(Target.of(log, policy).weights, slow_weights(log, policy))
 
 
-def test_a_set_that_is_shown_again_is_asked_about_once():
+def test_a_set_that_is_shown_again_is_queried_once():
     items, policy = ["a", "b", "c"], Counting()
     log = Log([items, ["d"], items, items], [0, 0, 1, 2], [0.5, 1.0, 0.25, 0.1], [1.0, 2.0, 3.0, 4.0])
 
@@ -39,7 +39,7 @@ def test_a_set_that_is_shown_again_is_asked_about_once():
     assert_allclose(weights, np.array([1 / 3, 1.0, 1 / 3, 1 / 3]) / log.propensities)
 
 
-def test_rounds_of_one_array_are_told_apart():
+def test_rounds_of_one_array_are_distinguished():
     """Each look at an array makes a new object, whose identity is free again a moment later."""
     rounds = np.random.default_rng(0).random((5, 3, 2))
 
@@ -83,11 +83,11 @@ def test_clipping_lowers_what_is_above():
 
 
 @pytest.mark.parametrize("clip", [0.0, -1.0, np.nan, np.inf, "5"])
-def test_a_largest_weight_that_is_none_is_refused(clip):
+def test_a_largest_weight_that_is_none_is_rejected(clip):
     with pytest.raises(InvalidParameter, match="The largest weight must be"):
         checked_clip(clip)
 
 
-def test_an_empty_log_is_refused():
+def test_an_empty_log_is_rejected():
     with pytest.raises(InvalidParameter, match="at least one round"):
         Target.of(Log([], [], [], []), UniformRandom())

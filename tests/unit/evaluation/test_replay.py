@@ -23,24 +23,24 @@ def test_under_a_uniform_rule_it_is_the_loop_over_matches():
             policy.learn(decision, log.rewards[t])
             rewards.append(log.rewards[t])
 
-    said = Replay().estimate(log, KernelUCB(kernel, exploration=0.4))
+    result = Replay().estimate(log, KernelUCB(kernel, exploration=0.4))
 
-    assert said.n_matched == len(rewards)
+    assert result.n_matched == len(rewards)
     assert_allclose(
-        [said.value, said.standard_error], [np.mean(rewards), np.std(rewards, ddof=1) / len(rewards) ** 0.5]
+        [result.value, result.standard_error], [np.mean(rewards), np.std(rewards, ddof=1) / len(rewards) ** 0.5]
     )
-    assert said.warnings == ()
+    assert result.warnings == ()
 
 
-def test_the_policy_learns_only_where_it_is_told_to():
+def test_the_policy_learns_only_where_it_is_configured_to():
     log, policy = string_log(), KernelUCB(Spectrum(n=2))
 
     Replay().estimate(log, policy)
     untouched = policy.round_index
-    said = Replay(on_a_copy=False).estimate(log, policy)
+    result = Replay(on_a_copy=False).estimate(log, policy)
 
     assert untouched == 1
-    assert policy.round_index == 1 + said.n_matched > 1
+    assert policy.round_index == 1 + result.n_matched > 1
 
 
 def skewed_log(seed, n_rounds=200):
@@ -64,7 +64,7 @@ def test_rejection_makes_a_skewed_log_fair():
     policy.warm_start(["first"], [1.0], times=10_000)  # takes the first item whatever it learns here
     estimates = [Replay(seed=100 + seed).estimate(skewed_log(seed), policy) for seed in range(10)]
 
-    values = np.array([said.value for said in estimates])
+    values = np.array([result.value for result in estimates])
     plain = np.mean([log.rewards[log.actions == 0].mean() for log in map(skewed_log, range(10))])
 
     assert abs(values.mean() - 0.5) < 4 * values.std(ddof=1) / np.sqrt(10)
@@ -78,20 +78,20 @@ def test_a_part_of_a_catalog_is_matched_by_its_items():
     policy.warm_start(["c"], [1.0])
     log = Log([catalog.without([0])] * 2, actions=[1, 0], propensities=[0.5, 0.5], rewards=[3.0, 4.0])
 
-    said = Replay().estimate(log, policy)
+    result = Replay().estimate(log, policy)
 
-    assert (said.n_matched, said.value) == (1, 3.0)
+    assert (result.n_matched, result.value) == (1, 3.0)
 
 
 def test_no_match_leaves_no_value():
     policy = KernelUCB(Delta(), exploration=0.0)
     policy.warm_start(["b"], [1.0])
 
-    said = Replay().estimate(Log([["a", "b"]] * 9, [0] * 9, [1.0] * 9, [1.0] * 9), policy)
+    result = Replay().estimate(Log([["a", "b"]] * 9, [0] * 9, [1.0] * 9, [1.0] * 9), policy)
 
-    assert np.isnan(said.value)
-    assert "Only 0 of 9 rounds" in said.warnings[0]
-    assert "was deterministic" in said.warnings[1]
+    assert np.isnan(result.value)
+    assert "Only 0 of 9 rounds" in result.warnings[0]
+    assert "was deterministic" in result.warnings[1]
 
 
 def test_a_learner_earns_in_replay_what_it_earns_in_the_world():
@@ -100,9 +100,9 @@ def test_a_learner_earns_in_replay_what_it_earns_in_the_world():
     ours, theirs = [], []
     for seed in range(6):
         log = collect_log(world, UniformRandom(seed=seed), horizon=250, seed=seed)
-        said = Replay().estimate(log, KernelUCB(kernel, exploration=0.4))
-        trace = simulate(world, KernelUCB(kernel, exploration=0.4), horizon=said.n_matched, seed=seed)
-        ours.append(said.value)
+        result = Replay().estimate(log, KernelUCB(kernel, exploration=0.4))
+        trace = simulate(world, KernelUCB(kernel, exploration=0.4), horizon=result.n_matched, seed=seed)
+        ours.append(result.value)
         theirs.append(trace.reward.mean())
 
     differences = np.subtract(ours, theirs)
@@ -110,11 +110,11 @@ def test_a_learner_earns_in_replay_what_it_earns_in_the_world():
 
 
 @pytest.mark.parametrize("smallest", [0.0, -1.0, np.nan])
-def test_a_smallest_propensity_that_is_none_is_refused(smallest):
+def test_a_smallest_propensity_that_is_none_is_rejected(smallest):
     with pytest.raises(InvalidParameter, match="The smallest propensity must be"):
         Replay(smallest_propensity=smallest)
 
 
-def test_a_log_below_its_smallest_propensity_is_refused():
+def test_a_log_below_its_smallest_propensity_is_rejected():
     with pytest.raises(InvalidParameter, match=r"0\.3, but the log has 0\.2"):
         Replay(smallest_propensity=0.3).estimate(skewed_log(0), kb.UniformRandom())

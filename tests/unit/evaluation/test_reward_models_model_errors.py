@@ -22,20 +22,20 @@ def a_target():
 def slow_error(log, policy, folds, weights, noise_variance):
     """Standard error from the definition: the value is made a matrix times rewards, and everything is written out."""
     n_rounds = len(log)
-    shown = [log.rounds[t][log.actions[t]] for t in range(n_rounds)]
-    among = KERNEL.gram(shown)
+    logged = [log.rounds[t][log.actions[t]] for t in range(n_rounds)]
+    among = KERNEL.gram(logged)
     points, measure, coefficients, means = [], [], np.array(weights) / n_rounds, []
     for t in range(n_rounds):
         known = [s for s in range(n_rounds) if folds == 1 or s % folds != t % folds]
         solved = np.linalg.inv(among[np.ix_(known, known)] + GAMMA * np.eye(len(known)))
-        probabilities, similarity = policy.probabilities(log.rounds[t]), KERNEL.gram(log.rounds[t], shown)
+        probabilities, similarity = policy.probabilities(log.rounds[t]), KERNEL.gram(log.rounds[t], logged)
         hats = similarity[:, known] @ solved
         coefficients[known] += (probabilities @ hats - weights[t] * hats[log.actions[t]]) / n_rounds
         means.append(probabilities @ hats @ log.rewards[known])
         points += log.rounds[t]
         measure += list(probabilities / n_rounds)
     signed = np.array([*measure, *-coefficients])
-    everything = KERNEL.gram(points + shown)
+    everything = KERNEL.gram(points + logged)
     of_model = coefficients @ coefficients + signed @ everything @ signed / GAMMA
     return np.sqrt(np.var(means, ddof=1) / n_rounds + noise_variance * of_model)
 
@@ -44,10 +44,10 @@ def slow_error(log, policy, folds, weights, noise_variance):
 def test_the_error_of_the_direct_method_is_its_definition(posterior):
     model = DirectMethod(KERNEL, GAMMA, posterior=posterior, noise_variance=1.7)
 
-    said = model.estimate(LOG, a_target())
+    result = model.estimate(LOG, a_target())
 
-    assert_allclose(said.standard_error, slow_error(LOG, a_target(), 1, np.zeros(41), 1.7), rtol=1e-7)
-    assert "assumes that the kernel is right" in said.warnings[0]
+    assert_allclose(result.standard_error, slow_error(LOG, a_target(), 1, np.zeros(41), 1.7), rtol=1e-7)
+    assert "assumes that the kernel is right" in result.warnings[0]
 
 
 def test_without_folds_it_is_the_posterior_variance_of_the_mean():
@@ -56,11 +56,11 @@ def test_without_folds_it_is_the_posterior_variance_of_the_mean():
     points = [word for words in LOG.rounds for word in words]
     weights = np.concatenate([a_target().probabilities(words) for words in LOG.rounds]) / 41
 
-    said = DirectMethod(KERNEL, GAMMA, noise_variance=1.7).estimate(LOG, a_target())
+    result = DirectMethod(KERNEL, GAMMA, noise_variance=1.7).estimate(LOG, a_target())
 
     variance = 1.7 * weights @ posterior.covariance(points) @ weights
     without = DirectMethod(KERNEL, GAMMA, noise_variance=1e-12).estimate(LOG, a_target()).standard_error
-    assert_allclose(said.standard_error**2 - without**2, variance, rtol=1e-6)
+    assert_allclose(result.standard_error**2 - without**2, variance, rtol=1e-6)
 
 
 @pytest.mark.parametrize("folds", [1, 2, 3])
@@ -69,18 +69,18 @@ def test_the_error_of_switch_is_its_definition(folds, threshold):
     weights = slow_weights(LOG, a_target())
     trusted = np.where(weights <= threshold, weights, 0.0)
 
-    said = Switch(DirectMethod(KERNEL, GAMMA, noise_variance=1.7), threshold, folds=folds).estimate(LOG, a_target())
+    result = Switch(DirectMethod(KERNEL, GAMMA, noise_variance=1.7), threshold, folds=folds).estimate(LOG, a_target())
 
-    assert_allclose(said.standard_error, slow_error(LOG, a_target(), folds, trusted, 1.7), rtol=1e-7)
-    assert "assumes that the kernel is right" in said.warnings[-1]
+    assert_allclose(result.standard_error, slow_error(LOG, a_target(), folds, trusted, 1.7), rtol=1e-7)
+    assert "assumes that the kernel is right" in result.warnings[-1]
 
 
 def test_switch_that_trusts_every_weight_says_what_doubly_robust_says():
     model = DirectMethod(KERNEL, GAMMA)
 
-    said = Switch(model, np.inf).estimate(LOG, a_target())
+    result = Switch(model, np.inf).estimate(LOG, a_target())
 
-    assert said == DoublyRobust(model).estimate(LOG, a_target())
+    assert result == DoublyRobust(model).estimate(LOG, a_target())
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(length_scale=0.6), Linear()])
@@ -135,51 +135,51 @@ def test_a_set_shown_again_and_again_is_counted_as_often():
 def test_a_posterior_that_forgets_leaves_its_error_out_and_says_so(estimator):
     model = DirectMethod(KERNEL, GAMMA, posterior=posterior_factory("windowed", length=1_000))
 
-    said = estimator(model).estimate(LOG, a_target())
+    result = estimator(model).estimate(LOG, a_target())
 
-    assert any("ignores the error of the reward model" in warning for warning in said.warnings)
-    assert said.standard_error < estimator(DirectMethod(KERNEL, GAMMA)).estimate(LOG, a_target()).standard_error
+    assert any("ignores the error of the reward model" in warning for warning in result.warnings)
+    assert result.standard_error < estimator(DirectMethod(KERNEL, GAMMA)).estimate(LOG, a_target()).standard_error
 
 
 def test_the_noise_is_that_of_the_residuals():
     posterior = ExactPosterior(KERNEL, regularization=GAMMA)
     posterior.observe(SHOWN, LOG.rewards)
 
-    said = residual_variance(posterior, SHOWN, LOG.rewards)
+    result = residual_variance(posterior, SHOWN, LOG.rewards)
 
     gram = KERNEL.gram(SHOWN)
     hat = gram @ np.linalg.inv(gram + GAMMA * np.eye(41))
-    assert_allclose(said, np.sum((LOG.rewards - hat @ LOG.rewards) ** 2) / (41 - np.trace(hat)))
+    assert_allclose(result, np.sum((LOG.rewards - hat @ LOG.rewards) ** 2) / (41 - np.trace(hat)))
 
 
 def test_the_noise_is_estimated_right_on_average_under_the_process():
     """Functions of the process with covariance (σ²/γ) k, and noise of variance σ² = 0.09."""
     rng, points, gamma = np.random.default_rng(0), np.linspace(0, 1, 60)[:, None], 0.5
-    kernel, said = Gaussian(length_scale=0.2), []
+    kernel, result = Gaussian(length_scale=0.2), []
     root = np.linalg.cholesky(0.09 / gamma * kernel.gram(points) + 0.09 * np.eye(60))
     for _ in range(100):
         rewards = root @ rng.normal(size=60)
         posterior = ExactPosterior(kernel, regularization=gamma)
         posterior.observe(points, rewards)
-        said.append(residual_variance(posterior, points, rewards))
+        result.append(residual_variance(posterior, points, rewards))
 
-    error = np.std(said, ddof=1) / 10
-    assert abs(np.mean(said) - 0.09) < 4 * error
+    error = np.std(result, ddof=1) / 10
+    assert abs(np.mean(result) - 0.09) < 4 * error
 
 
 @pytest.mark.parametrize(("n_points", "gamma"), [(1, 1.0), (1, 1e-4), (9, 1e-2), (9, 1e-6)])
 def test_the_noise_is_right_on_average_where_the_fit_meets_every_reward(n_points, gamma):
     """Points so far apart that every reward has a parameter of its own, and residuals are next to nothing."""
-    rng, points, said = np.random.default_rng(1), np.arange(n_points)[:, None], []
+    rng, points, result = np.random.default_rng(1), np.arange(n_points)[:, None], []
     kernel = Gaussian(length_scale=0.2)
     root = np.linalg.cholesky(0.09 / gamma * kernel.gram(points) + 0.09 * np.eye(n_points))
     for _ in range(400):
         rewards = root @ rng.normal(size=n_points)
         posterior = ExactPosterior(kernel, regularization=gamma)
         posterior.observe(points, rewards)
-        said.append(residual_variance(posterior, points, rewards))
+        result.append(residual_variance(posterior, points, rewards))
 
-    assert abs(np.mean(said) - 0.09) < 4 * np.std(said, ddof=1) / 20
+    assert abs(np.mean(result) - 0.09) < 4 * np.std(result, ddof=1) / 20
 
 
 def test_rewards_without_noise_leave_hardly_any():
@@ -203,13 +203,13 @@ def test_intervals_hold_far_more_often_than_without_the_model():
     for seed in range(20):
         log = collect_log(world, UniformRandom(seed=seed), horizon=200, seed=seed)
         truth = true_value(world, target, horizon=500, seed=seed).value
-        said = [judge.estimate(log, target) for judge in judges]
-        held += [one.low <= truth <= one.high for one in said]
+        result = [judge.estimate(log, target) for judge in judges]
+        held += [one.low <= truth <= one.high for one in result]
 
     assert (held >= 15).all()  # 0.95 · 20 = 19, with a standard deviation of 1
 
 
 @pytest.mark.parametrize("noise_variance", [0.0, -1.0, np.nan])
-def test_a_noise_variance_that_is_none_is_refused(noise_variance):
+def test_a_noise_variance_that_is_none_is_rejected(noise_variance):
     with pytest.raises(InvalidParameter, match=r"noise variance .* None estimates it"):
         DirectMethod(Delta(), noise_variance=noise_variance)

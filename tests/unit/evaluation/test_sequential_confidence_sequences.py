@@ -33,13 +33,13 @@ def slow_interval(values, failure_probability):
 def test_it_is_its_definition():
     values = np.random.default_rng(0).beta(2, 5, size=300)
 
-    said = a_sequence(0.03, (-2.0, 3.0)).add(5.0 * values - 2.0)
+    result = a_sequence(0.03, (-2.0, 3.0)).add(5.0 * values - 2.0)
 
     low, high = slow_interval(values, 0.03)
-    assert_allclose([said.low, said.high], [5.0 * low - 2.0, 5.0 * high - 2.0])
-    assert_allclose(said.value, 5.0 * values.mean() - 2.0)
-    assert_allclose(said.standard_error, 5.0 * values.std(ddof=1) / np.sqrt(300))
-    assert said.confidence == 0.97
+    assert_allclose([result.low, result.high], [5.0 * low - 2.0, 5.0 * high - 2.0])
+    assert_allclose(result.value, 5.0 * values.mean() - 2.0)
+    assert_allclose(result.standard_error, 5.0 * values.std(ddof=1) / np.sqrt(300))
+    assert result.confidence == 0.97
 
 
 @pytest.mark.parametrize("cut", [0, 1, 17, 200])
@@ -57,10 +57,10 @@ def test_values_may_come_one_by_one_or_together(cut):
 
 
 def test_before_any_value_it_is_the_range():
-    said = a_sequence(reward_range=(-1.0, 4.0)).estimate()
+    result = a_sequence(reward_range=(-1.0, 4.0)).estimate()
 
-    assert (said.low, said.high, said.n_rounds) == (-1.0, 4.0, 0)
-    assert np.isnan(said.value)
+    assert (result.low, result.high, result.n_rounds) == (-1.0, 4.0, 0)
+    assert np.isnan(result.value)
 
 
 def ever_missed(intervals, mean):
@@ -105,14 +105,14 @@ def test_it_narrows_with_the_spread_of_the_values_and_not_with_their_range():
 def test_a_mean_that_moves_contradicts_itself():
     sequence = a_sequence()
 
-    said = sequence.add(np.concatenate([np.zeros(500), np.ones(5000)]))
+    result = sequence.add(np.concatenate([np.zeros(500), np.ones(5000)]))
 
     assert sequence.is_contradicted
-    assert said.low < said.high
-    assert "have nothing in common" in said.warnings[0]
+    assert result.low < result.high
+    assert "have nothing in common" in result.warnings[0]
 
 
-def test_a_value_outside_the_range_is_refused_and_changes_nothing():
+def test_a_value_outside_the_range_is_rejected_and_changes_nothing():
     sequence = a_sequence()
     sequence.add([0.5, 0.25])
     before = sequence.interval
@@ -124,13 +124,13 @@ def test_a_value_outside_the_range_is_refused_and_changes_nothing():
 
 
 @pytest.mark.parametrize("reward_range", [(1.0, 0.0), (0.0, 0.0), (0.0, np.inf)])
-def test_a_range_that_is_none_is_refused(reward_range):
+def test_a_range_that_is_none_is_rejected(reward_range):
     with pytest.raises(InvalidParameter, match="reward range"):
         a_sequence(reward_range=reward_range)
 
 
 @pytest.mark.parametrize("reward_range", [(0.0, 1.0, 2.0), (1.0,), (1.0, 0.0)])
-def test_a_range_that_is_not_two_ascending_numbers_is_refused(reward_range):
+def test_a_range_that_is_not_two_ascending_numbers_is_rejected(reward_range):
     with pytest.raises(InvalidParameter, match="two finite numbers a finite length apart, the lower one first"):
         ConfidenceSequence(failure_probability=0.1, reward_range=reward_range)
 

@@ -8,7 +8,7 @@ from kernelbandits.environments import DrawnRounds, Round, SyntheticRKHS
 from kernelbandits.errors import InvalidParameter, InvalidReward
 from kernelbandits.evaluation import simulate, start_world
 from kernelbandits.kernels import Gaussian
-from kernelbandits.policies import GPUCB, KernelUCB, LinUCB, SupKernelUCB, UniformRandom
+from kernelbandits.policies import GPUCB, Guarded, KernelUCB, LinUCB, Mixed, Softmax, SupKernelUCB, UniformRandom
 from kernelbandits.types import Decision
 
 KERNEL = Gaussian(length_scale=0.3)
@@ -21,14 +21,14 @@ class Always:
     def __init__(self, action):
         self.action = action
         self.seen = []
-        self.learnt = []
+        self.learned = []
 
     def choose(self, contexts, *, ids=None):
         self.seen.append((contexts, ids))
         return Decision(action=self.action, context=contexts[self.action], n_actions=len(contexts))
 
     def learn(self, decision, reward):
-        self.learnt.append((decision.action, reward))
+        self.learned.append((decision.action, reward))
 
     def describe(self):
         return {"class": "Always", "action": self.action}
@@ -49,11 +49,11 @@ def test_a_policy_learns_every_reward_of_its_own_actions():
 
     trace = simulate(WORLD, policy, horizon=5, seed=3)
 
-    assert len(trace) == len(policy.learnt) == 5
-    assert policy.learnt == list(zip(trace.action, trace.reward, strict=True))
+    assert len(trace) == len(policy.learned) == 5
+    assert policy.learned == list(zip(trace.action, trace.reward, strict=True))
 
 
-def test_all_policies_meet_the_same_contexts_and_the_same_luck():
+def test_all_policies_meet_the_same_contexts_and_the_same_noise():
     first, second = Always(0), Always(3)
 
     traces = [simulate(WORLD, policy, horizon=30, seed=3) for policy in (first, second)]
@@ -109,7 +109,7 @@ def test_the_trace_is_shorter_when_the_world_ends():
     assert np.isnan(trace.regret).all()
 
 
-def test_progress_is_told_after_every_round():
+def test_progress_is_reported_after_every_round():
     told = []
 
     simulate(ThreeRounds(), Always(0), horizon=2, seed=0, progress=told.append)
@@ -126,7 +126,7 @@ def test_the_spec_says_what_produced_the_run_in_plain_values():
 
 
 @pytest.mark.parametrize("horizon", [0, -1, 2.5, True, None])
-def test_a_bad_horizon_is_refused_before_anything_is_played(horizon):
+def test_a_bad_horizon_is_rejected_before_anything_is_played(horizon):
     policy = Always(0)
 
     with pytest.raises(InvalidParameter, match="The horizon must be"):
@@ -135,7 +135,7 @@ def test_a_bad_horizon_is_refused_before_anything_is_played(horizon):
     assert policy.seen == []
 
 
-def test_a_bad_seed_is_refused():
+def test_a_bad_seed_is_rejected():
     with pytest.raises(InvalidParameter, match="The seed must be a whole number"):
         simulate(WORLD, Always(0), horizon=3, seed=-1)
 
@@ -154,7 +154,7 @@ def test_information_gain_is_read_off_the_posterior_after_learning():
         @property
         def posterior(self):
             class Gain:
-                log_det_gain = float(len(self.learnt))
+                log_det_gain = float(len(self.learned))
 
             return Gain()
 
@@ -167,13 +167,13 @@ REAL = {
     "KernelUCB": lambda: KernelUCB(KERNEL, regularization=0.5, exploration=0.7),
     "LinUCB": lambda: LinUCB(regularization=0.5, exploration=0.7),
     "GPUCB": lambda: GPUCB(KERNEL, noise_variance=0.25),
-    "SupKernelUCB": lambda: SupKernelUCB(KERNEL, horizon=25, n_actions=4, norm_bound=1.0),
+    "SupKernelUCB": lambda: SupKernelUCB(KERNEL, horizon=25, n_actions=4, norm_bound=1.0, exploration="theory"),
     "UniformRandom": lambda: UniformRandom(seed=5),
 }
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_every_policy_meets_the_same_luck_and_repeats_itself(name):
+def test_every_policy_meets_the_same_noise_and_repeats_itself(name):
     trace = simulate(CLICKS, REAL[name](), horizon=25, seed=8)
 
     assert trace.equals(simulate(CLICKS, REAL[name](), horizon=25, seed=8))
@@ -191,6 +191,24 @@ def test_the_trace_of_kernel_ucb_holds_what_its_bound_is_made_of():
     np.testing.assert_allclose(trace.exploration, 0.7)
     np.testing.assert_allclose(np.diff(trace.log_det_gain), np.log1p(trace.width[1:] ** 2))
     np.testing.assert_allclose(trace.log_det_gain[-1], policy.posterior.log_det_gain, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda policy: Mixed(policy, epsilon=0.4, seed=1),
+        lambda policy: Softmax(policy, temperature=0.3, seed=1),
+        lambda policy: Guarded(policy, baseline=0),
+    ],
+)
+@pytest.mark.parametrize("name", ["KernelUCB", "LinUCB"])
+def test_the_gain_of_a_wrapped_policy_is_that_of_its_posterior(wrap, name):
+    policy = wrap(REAL[name]())
+
+    trace = simulate(CLICKS, policy, horizon=25, seed=8)
+
+    assert policy.reports_posterior_width
+    np.testing.assert_allclose(trace.log_det_gain[-1], policy.policy.posterior.log_det_gain, rtol=1e-12)
 
 
 def test_levels_are_in_the_trace_and_what_is_unknown_is_nan():

@@ -1,4 +1,4 @@
-"""Rounds that are not learnt, not known or told late."""
+"""Rounds that are not learned, not known or told late."""
 
 import numpy as np
 import pytest
@@ -94,7 +94,7 @@ class TestLearnRounds:
         assert trace.equals(simulate(WORLD, POLICIES[name](), horizon=60, seed=2, learn_rounds=60))
         assert not trace.equals(simulate(WORLD, POLICIES[name](), horizon=60, seed=2, learn_rounds=20))
 
-    def test_a_reward_of_theirs_is_learnt_however_late_it_comes(self):
+    def test_a_reward_of_theirs_is_learned_however_late_it_comes(self):
         policy = Diary()
 
         simulate(Scripted(np.zeros((6, 2)), delays=[3, 3, 3, 3, 3, 3]), policy, horizon=6, seed=0, learn_rounds=2)
@@ -106,7 +106,7 @@ class TestLearnRounds:
         assert simulate(WORLD, Diary(), horizon=2, seed=0).spec["learn_rounds"] is None
 
     @pytest.mark.parametrize("learn_rounds", [-1, 2.5, True])
-    def test_a_bad_number_is_refused_before_anything_is_played(self, learn_rounds):
+    def test_a_bad_number_is_rejected_before_anything_is_played(self, learn_rounds):
         policy = Diary()
 
         with pytest.raises(InvalidParameter, match="The number of rounds to learn from must be"):
@@ -116,7 +116,7 @@ class TestLearnRounds:
 
 
 class TestRewardsThatAreNotKnown:
-    def test_they_are_recorded_and_not_learnt(self):
+    def test_they_are_recorded_and_not_learned(self):
         policy = Diary()
         rewards = [[0.0, np.nan], [2.0, np.nan], [np.nan, 3.0], [np.nan, 4.0]]
 
@@ -143,7 +143,7 @@ class TestRewardsThatAreNotKnown:
         assert 0 < np.isnan(trace.reward).sum() < 40
         assert policy.posterior.n_observations == 40 - np.isnan(trace.reward).sum()
 
-    def test_they_are_not_awaited_either(self):
+    def test_they_are_not_pending_either(self):
         policy = Diary()
 
         simulate(Scripted([[np.nan, np.nan], [1.0, 1.0], [1.0, 1.0]], delays=[1, 1]), policy, horizon=3, seed=0)
@@ -152,7 +152,7 @@ class TestRewardsThatAreNotKnown:
 
 
 class TestDelays:
-    def test_rewards_are_learnt_when_due_in_order_of_arrival(self):
+    def test_rewards_are_learned_when_due_in_order_of_arrival(self):
         policy = Diary()
 
         simulate(Scripted(np.zeros((6, 2)), delays=[3, 0, 1, 1, 9, 0]), policy, horizon=6, seed=0)
@@ -185,10 +185,10 @@ class TestDelays:
 
         world, waiting = start_world(WORLD, 4), []
         for t in range(40):
-            shown = world.observe()
+            observed = world.observe()
             if t >= delay:
                 by_hand.learn(*waiting[t - delay])
-            decision = by_hand.choose(shown.contexts)
+            decision = by_hand.choose(observed.contexts)
             waiting.append((decision, world.reward(decision.action)))
             by_hand.expect(decision)
             assert (trace.action[t], trace.reward[t]) == (decision.action, waiting[t][1])
@@ -219,7 +219,7 @@ class TestDelays:
         "policy",
         [
             LinUCB(model="disjoint"),
-            SupKernelUCB(KERNEL, horizon=30, n_actions=4, norm_bound=1.0),
+            SupKernelUCB(KERNEL, horizon=30, n_actions=4, norm_bound=1.0, exploration="theory"),
         ],
         ids=lambda policy: type(policy).__name__,
     )
@@ -230,7 +230,7 @@ class TestDelays:
         assert policy.round_index == 31
 
     @pytest.mark.parametrize("delay", [-1, 0.5])
-    def test_a_delay_that_is_none_is_refused(self, delay):
+    def test_a_delay_that_is_none_is_rejected(self, delay):
         with pytest.raises(InvalidParameter, match="A delay must be a whole number"):
             simulate(Scripted(np.zeros((5, 2)), delays=[delay]), Diary(), horizon=5, seed=0)
 

@@ -70,14 +70,14 @@ def test_what_is_pending_narrows_widths_and_is_no_gain():
     assert not np.isclose(np.log1p(gains.width**2).sum(), gains.log_det_gain[-1])
 
 
-def test_it_begins_with_what_was_learnt_before():
+def test_it_begins_with_what_was_learned_before():
     policy = KernelUCB(KERNEL, regularization=0.3)
     policy.warm_start(ROWS, np.zeros(12))
 
     assert InformationGain(policy).now == policy.posterior.log_det_gain > 0.0
 
 
-def test_a_catalog_keeps_its_posterior_from_being_asked(monkeypatch):
+def test_a_catalog_keeps_its_posterior_from_being_queried(monkeypatch):
     asked = []
     kind = type(KernelUCB(KERNEL).posterior)
     gain = kind.log_det_gain.fget
@@ -94,4 +94,14 @@ def test_fresh_contexts_add_up_too():
 
     trace = simulate(world, policy, horizon=60, seed=1)
 
+    assert_allclose(trace.log_det_gain[-1], policy.posterior.log_det_gain, rtol=1e-10)
+
+
+def test_beyond_a_budget_it_is_the_bound_of_the_certificate():
+    world = SyntheticRKHS(KERNEL, n_actions=5, n_features=2)
+    policy = KernelUCB(KERNEL, regularization=0.3, budget=10)
+
+    trace = simulate(world, policy, horizon=60, seed=1)
+
+    assert policy.posterior.certificate.n_atoms == 10
     assert_allclose(trace.log_det_gain[-1], policy.posterior.log_det_gain, rtol=1e-10)

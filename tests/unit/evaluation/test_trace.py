@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kernelbandits.environments import Clustered
+from kernelbandits.environments.base import single_action
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Trace, simulate, start_world
 from kernelbandits.evaluation._inputs import points_of
-from kernelbandits.evaluation.trace import single_action
 from kernelbandits.kernels import Gaussian, PairPoints, Rows, Strings
 from kernelbandits.policies import KernelUCB
 from kernelbandits.selection import Catalog
@@ -64,7 +64,7 @@ def test_columns_are_everything_but_the_spec():
     assert len(a_trace()) == 3
 
 
-def test_columns_of_different_length_are_refused():
+def test_columns_of_different_length_are_rejected():
     with pytest.raises(InvalidParameter, match=r"equally long, got .*'reward': 2"):
         a_trace(reward=np.array([0.0, 1.0]))
 

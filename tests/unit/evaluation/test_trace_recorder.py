@@ -9,9 +9,9 @@ from kernelbandits.types import Decision
 SHOWN = Round(np.eye(3), expected=np.array([0.1, 0.9, 0.4]))
 
 
-def one_row(shown=SHOWN, **decision):
+def one_row(observed=SHOWN, **decision):
     recorder = Recorder()
-    recorder.record(shown, Decision(action=2, context=None, n_actions=3, **decision), 1.0, log_det_gain=0.5)
+    recorder.record(observed, Decision(action=2, context=None, n_actions=3, **decision), 1.0, log_det_gain=0.5)
     return recorder.trace({})
 
 

@@ -39,20 +39,20 @@ def free_port():
 
 
 @contextmanager
-def a_cluster(said):
+def a_cluster(result):
     """The address of a cluster of one processor; its processes and its files end with the block."""
     port = free_port()
     command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--port={port}"]
     options = ["--node-ip-address=127.0.0.1", "--num-cpus=1", "--include-dashboard=false", "--disable-usage-stats"]
     with (
         TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder,  # names of sockets must be short
-        said.open("w") as output,
+        result.open("w") as output,
     ):
         head = subprocess.Popen(
             [*command, *options, f"--temp-dir={folder}"], stdout=output, stderr=output, start_new_session=True
         )
         try:
-            wait_for(head, said)
+            wait_for(head, result)
             yield f"127.0.0.1:{port}"
         finally:
             head.terminate()
@@ -61,11 +61,11 @@ def a_cluster(said):
                 os.killpg(head.pid, signal.SIGKILL)
 
 
-def wait_for(head, said):
+def wait_for(head, result):
     due = monotonic() + 40
-    while "Ray runtime started" not in said.read_text():
-        assert head.poll() is None, said.read_text()
-        assert monotonic() < due, said.read_text()
+    while "Ray runtime started" not in result.read_text():
+        assert head.poll() is None, result.read_text()
+        assert monotonic() < due, result.read_text()
         sleep(0.2)
 
 
@@ -77,18 +77,18 @@ def test_addresses_that_ray_takes_are_taken(address):
 @pytest.mark.parametrize(
     "address", ["", "nonsense", "host:", ":6379", "host:port", "host:0", "host:65536", "http://a:1", 7]
 )
-def test_what_is_no_address_is_refused(address):
+def test_what_is_no_address_is_rejected(address):
     with pytest.raises(InvalidParameter, match="The address of a Ray cluster is HOST:PORT or 'auto', got"):
         check_address(address)
 
 
-def test_addresses_of_the_client_are_refused_with_the_way_out():
+def test_addresses_of_the_client_are_rejected_with_the_way_out():
     with pytest.raises(NotSupported, match=r"not through Ray's client, got 'ray://a:10001'. Give the HOST:PORT"):
         check_address("ray://a:10001")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "nowhere.invalid"])
-def test_a_place_where_nobody_listens_is_told_in_seconds(host, monkeypatch):
+def test_a_place_where_nothing_listens_is_reported_in_seconds(host, monkeypatch):
     patience, honest = [], socket.create_connection
 
     def noted(place, timeout):

@@ -62,7 +62,7 @@ def test_there_are_no_more_workers_than_jobs(n_jobs, workers, n):
     assert n_workers_for(n_jobs, workers) == n
 
 
-def test_no_workers_are_refused():
+def test_no_workers_are_rejected():
     with pytest.raises(InvalidParameter, match="The number of workers"):
         n_workers_for(5, 0)
     with pytest.raises(InvalidParameter, match="The number of workers must be a whole number of at most 1024"):

@@ -43,7 +43,7 @@ def actions_of(policy):
     return [policy.choose(np.zeros((50, 1))).action for _ in range(9)]
 
 
-def test_the_chance_of_a_policy_is_the_second_child_of_the_seed():
+def test_the_random_state_of_a_policy_is_the_second_child_of_the_seed():
     (variant,) = all_variants({"plain": lambda rng: UniformRandom(seed=rng)})
 
     second_child = np.random.SeedSequence(7).spawn(2)[1]
@@ -93,7 +93,7 @@ def test_what_is_not_a_specification_is_rejected(make, message):
         make()
 
 
-def test_what_makes_no_policy_is_refused_by_name():
+def test_what_makes_no_policy_is_rejected_by_name():
     (variant,) = all_variants({"odd": lambda _: 5})
 
     with pytest.raises(InvalidParameter, match=r"policies\.odd needs the methods choose, describe, got int"):

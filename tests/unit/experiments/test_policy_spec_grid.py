@@ -34,7 +34,7 @@ def test_without_grids_there_is_one_setting():
     assert list(expand_grids({"a": 1})) == [({}, {"a": 1})]
 
 
-def test_an_empty_grid_is_refused():
+def test_an_empty_grid_is_rejected():
     with pytest.raises(InvalidParameter, match="at least one value"):
         Grid()
 

@@ -31,7 +31,7 @@ def test_a_schedule_is_made_again(schedule):
     assert build_value(schedule.describe(), "policies.a.exploration") == schedule
 
 
-def test_a_name_that_two_families_share_is_told_by_its_place():
+def test_a_name_that_two_families_share_is_identified_by_its_place():
     assert build_value({"class": "Constant", "value": 0.5}, "policies.a.exploration") == ConstantExploration(0.5)
     assert isinstance(build_value({"class": "Constant", "value": 0.5}, "policies.a.kernel"), Constant)
 
@@ -71,7 +71,7 @@ def test_a_policy_inside_gets_a_seed_of_its_own_and_a_kernel_none():
         ({"class": ["Gaussian"]}, "no class"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(table, message):
+def test_what_is_wrong_is_reported_with_its_place(table, message):
     with pytest.raises(InvalidParameter, match=message):
         build_value(table, "a.kernel")
 

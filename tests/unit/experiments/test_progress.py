@@ -1,6 +1,12 @@
+import sys
+from io import StringIO
+
 import pytest
 
+from kernelbandits.errors import InvalidParameter
+from kernelbandits.experiments import progress, run
 from kernelbandits.experiments.progress import progress_bar, rounds_bar, task_progress, time_left
+from small_studies import small_study
 
 
 @pytest.mark.parametrize(
@@ -11,7 +17,7 @@ def test_what_is_left_is_as_slow_as_what_was_done(elapsed, done, total, text):
     assert time_left(elapsed, done, total) == text
 
 
-def test_progress_is_silent_where_nobody_looks(capsys):
+def test_progress_is_silent_without_a_terminal(capsys):
     with progress_bar(3, "Playing") as step:
         for _ in range(3):
             step()
@@ -20,13 +26,13 @@ def test_progress_is_silent_where_nobody_looks(capsys):
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(90.4, "0:01:30 left"), (None, "")])
-def test_a_bar_says_what_it_is_told_to_expect(seconds, text):
+def test_a_bar_says_what_it_is_given_to_expect(seconds, text):
     with rounds_bar("Playing", 100) as bar:
         bar.move(50, 100)
         bar.expect(seconds)
         bar.move(60, 100)
 
-        (task,) = bar._shown.tasks
+        (task,) = bar._display.tasks
 
         assert (task.completed, task.fields["left"]) == (60, text)
 
@@ -39,3 +45,64 @@ def test_tasks_are_lines_without_a_terminal(capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert first.endswith("1/2  first")
     assert second.endswith("2/2  second")
+
+
+class Terminal(StringIO):
+    def isatty(self):
+        return True
+
+
+def shown_by(monkeypatch, stream, folder, shown, delay=0.0):
+    """What a run writes to the error stream."""
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "DISPLAY_DELAY", delay)
+    for name in ("TERM", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    run(small_study(seeds=1), folder, workers=1, progress=shown)
+    return stream.getvalue()
+
+
+def test_a_run_shows_its_progress_on_a_terminal_and_nothing_elsewhere(monkeypatch, tmp_path):
+    assert "Running" in shown_by(monkeypatch, Terminal(), tmp_path / "a", None)
+    assert shown_by(monkeypatch, StringIO(), tmp_path / "b", None) == ""
+
+
+def test_a_run_shorter_than_two_seconds_shows_nothing(monkeypatch, tmp_path):
+    assert progress.DISPLAY_DELAY == 2.0
+    assert "Running" not in shown_by(monkeypatch, Terminal(), tmp_path, None, delay=60.0)
+
+
+def test_progress_can_be_turned_off_and_be_asked_for(monkeypatch, tmp_path):
+    assert shown_by(monkeypatch, Terminal(), tmp_path / "a", False) == ""
+    lines = shown_by(monkeypatch, StringIO(), tmp_path / "b", True).splitlines()
+    assert lines[-1] == "69 of 69 rounds"
+    assert len(lines) == 2  # the first at once, none within ten seconds of it, and the last
+    assert "Running" in shown_by(monkeypatch, Terminal(), tmp_path / "c", True, delay=60.0)
+
+
+def test_lines_say_what_is_left(monkeypatch, capsys):
+    now = iter([0.0, 0.0, 3.0, 11.0, 12.0])
+    monkeypatch.setattr(progress, "monotonic", lambda: next(now))
+    lines = progress.ProgressLines()
+
+    lines.move(0, 2000)
+    lines.expect(90.0)
+    lines.move(600, 2000)
+    lines.move(1200, 2000)
+    lines.move(2000, 2000)
+
+    assert capsys.readouterr().err.splitlines() == [
+        "0 of 2,000 rounds", "1,200 of 2,000 rounds, 0:01:30 left", "2,000 of 2,000 rounds"
+    ]  # fmt: skip
+
+
+def test_without_rich_a_terminal_shows_nothing_unless_asked(monkeypatch, tmp_path):
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+
+    assert shown_by(monkeypatch, Terminal(), tmp_path / "a", None) == ""
+    assert "69 of 69 rounds" in shown_by(monkeypatch, Terminal(), tmp_path / "b", True)
+
+
+def test_a_progress_that_is_no_function_is_refused(tmp_path):
+    with pytest.raises(InvalidParameter, match=r"The progress must be a function, got 'yes'\. Or True, False or None"):
+        run(small_study(), tmp_path, progress="yes")

@@ -56,11 +56,11 @@ def test_the_summary_is_over_seeds_at_the_end(results):
 
 
 def test_jobs_say_what_they_are(results):
-    assert [said["seed"] for said in results.jobs] == [3, 3, 3, 8, 8, 8]
+    assert [result["seed"] for result in results.jobs] == [3, 3, 3, 8, 8, 8]
     assert results.jobs[1]["parameters"] == {"regularization": 2.0}
 
 
-def test_what_is_missing_is_said(tmp_path):
+def test_what_is_missing_is_reported(tmp_path):
     study = small_study()
     results = run(study, tmp_path, workers=1)
     (tmp_path / "jobs" / f"{study.jobs[4].id}.parquet").unlink()
@@ -74,6 +74,6 @@ def test_what_is_missing_is_said(tmp_path):
     assert one_seed.to_dict()["regret_deviation"] is None
 
 
-def test_a_folder_without_results_is_refused(tmp_path):
+def test_a_folder_without_results_is_rejected(tmp_path):
     with pytest.raises(ForeignFile, match=r"has no study\.json"):
         Results(tmp_path)

@@ -107,7 +107,7 @@ def test_a_run_without_any_round_is_left_out(tmp_path):
     assert any("had no round" in sentence for sentence in report_warnings(recorded))
 
 
-def test_one_seed_is_said_to_be_alone(tmp_path):
+def test_one_seed_is_reported_to_be_alone(tmp_path):
     a_folder(tmp_path, seeds=(5,))
 
     assert "no intervals" in report_warnings(read_results(tmp_path))[0]
@@ -149,7 +149,7 @@ def test_a_lacking_column_is_named(tmp_path):
         read_results(tmp_path)
 
 
-def test_rounds_that_go_back_are_refused(tmp_path):
+def test_rounds_that_go_back_are_rejected(tmp_path):
     columns = simple_columns([1.0, 2.0], rounds=[4, 3])
     write_head(tmp_path, [write_job(tmp_path, environment="w", policy="p", seed=0, columns=columns)])
 
@@ -157,7 +157,7 @@ def test_rounds_that_go_back_are_refused(tmp_path):
         read_results(tmp_path)
 
 
-def test_two_results_of_the_same_run_are_refused(tmp_path):
+def test_two_results_of_the_same_run_are_rejected(tmp_path):
     jobs = a_folder(tmp_path)
     again = write_job(
         tmp_path, environment="world", policy="good", seed=0, columns=simple_columns([1.0]), learn_rounds=3
@@ -168,7 +168,7 @@ def test_two_results_of_the_same_run_are_refused(tmp_path):
         read_results(tmp_path)
 
 
-def test_a_file_of_somebody_else_is_refused(tmp_path):
+def test_a_file_of_somebody_else_is_rejected(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -179,7 +179,7 @@ def test_a_file_of_somebody_else_is_refused(tmp_path):
         read_results(tmp_path)
 
 
-def test_later_formats_are_refused(tmp_path):
+def test_later_formats_are_rejected(tmp_path):
     jobs = a_folder(tmp_path)
     write_head(tmp_path, jobs, format=4)
     with pytest.raises(NewerFile, match="has format 4"):
@@ -191,14 +191,14 @@ def test_later_formats_are_refused(tmp_path):
         read_results(tmp_path)
 
 
-def test_a_folder_that_is_none_is_refused(tmp_path):
+def test_a_folder_that_is_none_is_rejected(tmp_path):
     with pytest.raises(InvalidParameter, match="There is no folder"):
         read_results(tmp_path / "nowhere")
     with pytest.raises(ForeignFile, match=r"is not a result folder: it has no study\.json"):
         read_results(tmp_path)
 
 
-def test_nothing_finished_is_said_so(tmp_path):
+def test_nothing_finished_is_reported(tmp_path):
     write_head(tmp_path, ["a", "b"])
 
     with pytest.raises(InvalidParameter, match="is finished yet: it has 2 jobs and no result"):

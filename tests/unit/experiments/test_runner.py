@@ -48,12 +48,18 @@ def test_the_folder_holds_what_is_promised(tmp_path):
     files = {f"{job.id}.parquet" for job in study.jobs}
     assert {path.name for path in (folder / "jobs").iterdir()} == files
     assert {path.name for path in (folder / "timings").iterdir()} == files
-    said = json.loads((folder / "study.json").read_text(encoding="utf-8"))
-    assert said["jobs"] == [job.id for job in study.jobs]
-    assert (said["format"], said["name"], said["horizon"], said["seeds"], said["every"]) == (3, "small", 23, [3, 8], 5)
-    assert said["study"] == json.loads(json.dumps(study.describe()))
-    assert {"numpy", "scipy", "kernelbandits", "pyarrow"} <= said["versions"].keys()
-    assert said["machine"]["n_processors"] == os.cpu_count()
+    result = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    assert result["jobs"] == [job.id for job in study.jobs]
+    assert (result["format"], result["name"], result["horizon"], result["seeds"], result["every"]) == (
+        3,
+        "small",
+        23,
+        [3, 8],
+        5,
+    )
+    assert result["study"] == json.loads(json.dumps(study.describe()))
+    assert {"numpy", "scipy", "kernelbandits", "pyarrow"} <= result["versions"].keys()
+    assert result["machine"]["n_processors"] == os.cpu_count()
 
 
 def test_finished_jobs_are_never_repeated(tmp_path, played):
@@ -142,7 +148,7 @@ def test_a_folder_of_an_earlier_format_is_rejected(tmp_path, monkeypatch):
         Results(tmp_path)
 
 
-def test_a_study_of_an_earlier_format_is_played_anew_and_nothing_of_it_is_mixed_in(tmp_path, monkeypatch):
+def test_a_study_of_an_earlier_format_is_run_again_and_nothing_of_it_is_mixed_in(tmp_path, monkeypatch):
     written_in_format(1, small_study(), tmp_path, monkeypatch)
 
     results = run(small_study(), tmp_path, workers=1)
@@ -239,7 +245,7 @@ def test_a_failed_job_is_named_and_the_others_are_kept(tmp_path, played):
     assert {policy for policy, _ in played} == {"Bad"}
 
 
-def test_a_cause_that_strikes_many_jobs_is_told_once(tmp_path):
+def test_a_cause_that_strikes_many_jobs_is_reported_once(tmp_path):
     with pytest.raises(StudyIncomplete) as raised:
         run(small_study(policies={"Bad": failing}, seeds=4), tmp_path, workers=1)
 
@@ -307,7 +313,7 @@ def test_an_interrupt_leaves_what_is_finished(tmp_path, monkeypatch):
     assert run(small_study(), tmp_path, workers=1).is_complete
 
 
-def test_a_second_run_into_the_same_folder_is_told_to_wait(tmp_path):
+def test_a_second_run_into_the_same_folder_has_to_wait(tmp_path):
     with locked(tmp_path), pytest.raises(FolderInUse, match="Another run is writing into"):
         run(small_study(), tmp_path, workers=1)
 
@@ -330,7 +336,7 @@ def test_progress_moves_within_a_job(tmp_path, monkeypatch):
     assert told == [(t, 7) for t in (1, 2, 3, 4, 5, 6, 7, 7)]
 
 
-def test_progress_is_not_told_more_often_than_anyone_looks(tmp_path, monkeypatch):
+def test_progress_is_not_reported_more_often_than_anyone_looks(tmp_path, monkeypatch):
     monkeypatch.setattr(backends, "POLL_SECONDS", 3600.0)
     told = []
 
@@ -348,14 +354,14 @@ def test_progress_is_not_told_more_often_than_anyone_looks(tmp_path, monkeypatch
         ({"workers": 0}, "The number of workers must be"),
     ],
 )
-def test_bad_options_are_refused_before_anything_is_written(tmp_path, options, message):
+def test_bad_options_are_rejected_before_anything_is_written(tmp_path, options, message):
     with pytest.raises(InvalidParameter, match=message):
         run(small_study(), tmp_path / "none", **options)
 
     assert not (tmp_path / "none").exists()
 
 
-def test_a_lambda_is_refused_for_processes_and_taken_here(tmp_path):
+def test_a_lambda_is_rejected_for_processes_and_taken_here(tmp_path):
     study = small_study(policies={"A": lambda rng: mixed(rng)}, horizon=5)
 
     with pytest.raises(InvalidParameter, match=r"policies\.A cannot be sent to other processes.*workers=1"):

@@ -9,7 +9,7 @@ from kernelbandits.evaluation import simulate
 from kernelbandits.experiments.policy_spec import PolicySpec
 from kernelbandits.experiments.runner import run_job
 from kernelbandits.experiments.store import SCHEMA, job_table, stored_rounds, timing_table, to_parquet
-from kernelbandits.policies import KernelUCB
+from kernelbandits.policies import KernelUCB, UniformRandom
 from small_studies import KERNEL, Unknowing, mixed, small_study
 
 
@@ -43,8 +43,8 @@ def test_sums_are_over_all_rounds_up_to_theirs():
     assert 0 < table["n_covered"][-1].as_py() < 23
 
 
-def test_what_is_not_known_is_said_so():
-    study, job = of_one_policy(mixed, environments={"u": Unknowing()})
+def test_what_is_not_known_is_reported():
+    study, job = of_one_policy(PolicySpec(UniformRandom), environments={"u": Unknowing()})
     table = pq.read_table(pa.BufferReader(run_job(study, job).job))
 
     assert table["round"].to_pylist() == [5, 7]  # the world ends early
@@ -53,7 +53,7 @@ def test_what_is_not_known_is_said_so():
     assert np.isnan(table["effective_dimension"].to_numpy()).all()
 
 
-def test_a_reward_that_nobody_knows_adds_nothing():
+def test_a_reward_that_are_unknown_adds_nothing():
     study, job = of_one_policy(PolicySpec(KernelUCB, KERNEL))
     trace = simulate(study.environments["groups"], study.variants[0].build(3), horizon=23, seed=3)
     known = trace.reward.sum() - trace.reward[4]
@@ -66,10 +66,10 @@ def test_types_and_metadata_are_as_promised():
     study, job = of_one_policy(PolicySpec(KernelUCB, KERNEL))
     table = pq.read_table(pa.BufferReader(run_job(study, job).job))
 
-    said = json.loads(table.schema.metadata[b"kernelbandits"])
-    assert said["id"] == job.id
-    assert said["described"]["policy"] == json.loads(json.dumps(KernelUCB(KERNEL).describe()))
-    assert set(said) == {
+    result = json.loads(table.schema.metadata[b"kernelbandits"])
+    assert result["id"] == job.id
+    assert result["described"]["policy"] == json.loads(json.dumps(KernelUCB(KERNEL).describe()))
+    assert set(result) == {
         "format", "id", "environment", "policy", "spec_name", "parameters", "seed", "horizon", "every",
         "learn_rounds", "described", "claims",
     }  # fmt: skip
@@ -97,7 +97,7 @@ def test_equal_tables_are_equal_bytes():
     assert first.job == to_parquet(pq.read_table(pa.BufferReader(first.job)))
 
 
-def test_learning_stops_when_told():
+def test_learning_stops_on_request():
     study, job = of_one_policy(PolicySpec(KernelUCB, KERNEL, learn_rounds=6), every=1)
     table = pq.read_table(pa.BufferReader(run_job(study, job).job))
 

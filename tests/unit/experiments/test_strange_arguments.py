@@ -38,7 +38,7 @@ CALLS = {
     "tune, estimator": (lambda strange: tune(CONTENDER, on=LOG, estimator=strange), "estimator"),
     "tune, world": (
         lambda strange: tune(CONTENDER, on=strange, horizon=2, seeds=1),
-        "is an environment|an estimator",
+        "is an environment|an estimator|On a log settings are ranked",
     ),
     "estimators": (lambda strange: study_of_estimators(estimators=strange), "The estimators must be given by name"),
     "an estimator": (lambda strange: study_of_estimators(estimators={"A": strange}), "The estimator 'A' needs"),
@@ -51,7 +51,7 @@ CALLS = {
 
 @pytest.mark.parametrize("strange", STRANGE, ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize(("call", "message"), CALLS.values(), ids=CALLS)
-def test_it_is_told_what_is_needed(call, message, strange, tmp_path, monkeypatch):
+def test_errors_name_what_is_needed(call, message, strange, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     if call is CALLS["tune, world"][0] and strange is WORLD:

@@ -59,7 +59,7 @@ def test_a_study_checks_itself(changes, message):
         small_study(**changes)
 
 
-def test_policies_that_cannot_be_told_apart_are_refused():
+def test_policies_that_cannot_be_distinguished_are_rejected():
     twins = {"a": PolicySpec(KernelUCB, KERNEL), "b": PolicySpec(KernelUCB, KERNEL, engine="exhaustive")}
 
     with pytest.raises(InvalidParameter, match=r"policies\.a and policies\.b have equal descriptions"):

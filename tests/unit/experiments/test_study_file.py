@@ -28,7 +28,7 @@ after = { class = "Clustered", n_actions = 3 }
 
 [policies.KernelUCB]
 class = "KernelUCB"
-kernel = { class = "Gaussian", length_scale = 0.1 }
+kernel = { class = "Gaussian" }
 exploration = { class = "Mixture", noise_scale = 0.1, norm_bound = 1.0, failure_probability = 0.1 }
 reward_range = [-9, 9]
 grid = { regularization = [1, 10], "kernel.length_scale" = [0.05, 0.1] }
@@ -94,9 +94,29 @@ def test_a_file_says_what_python_says(tmp_path):
             'class = "KernelUBC"',
             r"policies\.KernelUCB: no policy class.*Did you mean 'KernelUCB",
         ),
-        ('class = "KernelUCB"', "", r"policies\.KernelUCB: no policy class None"),
+        (
+            'class = "KernelUCB"',
+            "",
+            r"policies\.KernelUCB: the name of a policy class is missing: class = .*GPUCB",
+        ),
         ('"kernel.length_scale"', '"kernl.length_scale"', r"grid\.kernl\.length_scale: there is no table 'kernl'"),
         ('"kernel.length_scale"', '"kernel.length_scal"', r"\.kernel: Gaussian takes no 'length_scal'"),
+        (
+            'kernel = { class = "Gaussian" }',
+            'kernel = { class = "Gaussian", length_scale = 0.3 }',
+            r"grid\.kernel\.length_scale: 'length_scale' has the value 0\.3 already, which the grid would replace",
+        ),
+        ("reward_range = [-9, 9]", "regularization = 2", r"'regularization' has the value 2 already"),
+        (
+            '"kernel.length_scale" = [0.05, 0.1]',
+            "kernel.length_scale = [0.05, 0.1]",
+            r'grid\.kernel: .* in quotes: "kernel\.length_scale" = \[0\.1, 1\.0\]',
+        ),
+        (
+            'kernel = { class = "Gaussian" }',
+            'kernel = "Gaussian"',
+            r'policies\.KernelUCB\.kernel: this must be a table, such as \{ class = "Gaussian", length_scale = 0\.2 \}',
+        ),
         ("[0.05, 0.1]", "0.05", r"grid\.kernel\.length_scale: a grid is a list"),
         ("[0.05, 0.1]", "[]", r"grid\.kernel\.length_scale: a grid is a list of values, at least one"),
         ("[0.05, 0.1]", "[0.1, 0.1]", r"study\.toml: Two policies would be called 'KernelUCB, kernel\.len"),
@@ -256,7 +276,7 @@ def test_the_mark_that_some_editors_write_first_is_no_mistake(tmp_path):
         ),
     ],
 )
-def test_absurd_sizes_are_refused(tmp_path, before, after, message):
+def test_absurd_sizes_are_rejected(tmp_path, before, after, message):
     assert before in ABSURD
     path = written(tmp_path, ABSURD.replace(before, after))
 
@@ -264,7 +284,7 @@ def test_absurd_sizes_are_refused(tmp_path, before, after, message):
         Study.from_toml(path)
 
 
-def test_grids_without_end_are_refused():
+def test_grids_without_end_are_rejected():
     grids = {f"name {number}": Grid(*range(10)) for number in range(20)}
 
     with pytest.raises(InvalidParameter, match="at most 100,000 combinations"):

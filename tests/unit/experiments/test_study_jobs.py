@@ -11,7 +11,7 @@ from kernelbandits.experiments.policy_spec import PolicySpec
 from kernelbandits.kernels import FromCallable
 from kernelbandits.policies import GPUCB, KernelUCB
 from kernelbandits.posterior import posterior_factory
-from kernelbandits.theory import Mixture
+from kernelbandits.theory import GPUCBFinite, Mixture
 from small_studies import KERNEL, small_study
 
 WIDTH = Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.07)
@@ -70,14 +70,14 @@ class Always:
 
 
 @pytest.mark.parametrize("delay", [lambda _: 3, a_local_function(), partial(three, n=4)])
-def test_a_function_that_shares_its_name_is_refused(delay):
+def test_a_function_that_shares_its_name_is_rejected(delay):
     study = small_study(environments={"late": Delayed(Clustered(n_actions=4), delay=delay)})
 
     with pytest.raises(InvalidParameter, match=r"environments\.late is described by the function '.*Define it with"):
         _ = study.jobs
 
 
-def test_a_kernel_that_shares_its_name_is_refused():
+def test_a_kernel_that_shares_its_name_is_rejected():
     kernel = FromCallable(lambda first, second: first @ second.T)
 
     with pytest.raises(
@@ -99,7 +99,8 @@ def test_functions_with_names_and_objects_that_describe_themselves_have_ids_of_t
     ("spec", "probability"),
     [
         (PolicySpec(KernelUCB, KERNEL, exploration=WIDTH), 0.07),
-        (PolicySpec(GPUCB, KERNEL, noise_variance=0.2, failure_probability=0.02), 0.02),
+        (PolicySpec(GPUCB, KERNEL, noise_variance=0.2, exploration=GPUCBFinite(failure_probability=0.02)), 0.02),
+        (PolicySpec(GPUCB, KERNEL, noise_variance=0.2, failure_probability=0.02), None),
         (PolicySpec(KernelUCB, KERNEL, exploration=0.3), None),
         (PolicySpec(KernelUCB, KERNEL, exploration=WIDTH, posterior=posterior_factory("windowed", length=5)), None),
     ],

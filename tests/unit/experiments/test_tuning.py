@@ -48,7 +48,7 @@ def test_a_world_without_expectations_ranks_by_reward():
     assert len(scores) == 3
 
 
-def test_results_are_kept_where_asked(tmp_path):
+def test_results_are_kept_where_requested(tmp_path):
     tune(CANDIDATES, on=WORLD, horizon=10, seeds=2, into=tmp_path)
 
     assert len(bytes_of(tmp_path)) == 4
@@ -75,8 +75,8 @@ def logged(n_rounds=60):
     return Log(rounds, actions, np.full(n_rounds, 1 / 3), rewards)
 
 
-def test_on_a_log_the_first_part_is_learnt_and_the_rest_judges():
-    # A policy that starts from zero and never learns would take row 0; one that has learnt takes row 1.
+def test_on_a_log_the_first_part_is_learned_and_the_rest_judges():
+    # A policy that starts from zero and never learns would take row 0; one that has learned takes row 1.
     candidates = PolicySpec(KernelUCB, Spectrum(n=2), exploration=0.0, regularization=Grid(1e9, 0.1))
     log = logged()
     asked = []
@@ -93,6 +93,9 @@ def test_on_a_log_the_first_part_is_learnt_and_the_rest_judges():
     assert ranking.results[0].final.mean == pytest.approx(1.0, abs=0.05)
     assert ranking.results[0].final.high == ranking.results[0].final.mean + 0.1
     assert ranking.best().posterior.n_observations == 0
+    assert ranking.best(log=log).posterior.n_observations == 60
+    with pytest.raises(InvalidParameter, match="The log must be a Log"):
+        ranking.best(log=60)
 
 
 def test_settings_of_which_nothing_is_known_come_last():
@@ -115,14 +118,14 @@ def test_settings_of_which_nothing_is_known_come_last():
 def test_estimators_of_the_library_rank_on_a_log(estimator):
     candidates = PolicySpec(KernelUCB, Spectrum(n=2), exploration=Grid(1000.0, 0.0), regularization=0.1)
     log = logged(90)
-    learnt = KernelUCB(Spectrum(n=2), exploration=0.0, regularization=0.1)
+    learned = KernelUCB(Spectrum(n=2), exploration=0.0, regularization=0.1)
     for t, action in enumerate(log.actions[:45].tolist()):
-        learnt.warm_start([log.rounds[t][action]], [log.rewards[t]])
+        learned.warm_start([log.rounds[t][action]], [log.rewards[t]])
 
     ranking = tune(candidates, on=log, estimator=estimator)
 
     (ours,) = (setting for setting in ranking.results if setting.parameters == {"exploration": 0.0})
-    by_hand = estimator.estimate(log[45:], learnt)
+    by_hand = estimator.estimate(log[45:], learned)
     np.testing.assert_allclose(
         [ours.final.mean, ours.final.low, ours.final.high], [by_hand.value, by_hand.low, by_hand.high]
     )
@@ -142,8 +145,25 @@ def test_estimators_of_the_library_rank_on_a_log(estimator):
         ({"on": logged(1), "estimator": OnMatches()}, "is split into a part"),
         ({"on": logged(), "estimator": OnMatches(), "seeds": []}, "at least one seed"),
         ({"on": logged(), "estimator": OnMatches(), "by": "regret"}, "ranked by their value"),
+        ({"on": logged(), "estimator": OnMatches(), "horizon": 5}, "ranked by their value.*Leave out.*`horizon`"),
     ],
 )
-def test_what_cannot_be_tuned_is_refused(options, message):
+def test_what_cannot_be_tuned_is_rejected(options, message):
     with pytest.raises(InvalidParameter, match=message):
         tune(CANDIDATES, **options)
+
+
+def test_a_policy_is_no_specification():
+    with pytest.raises(InvalidParameter, match=r"got a policy, KernelUCB\(.*PolicySpec\(KernelUCB, …"):
+        tune(KernelUCB(Spectrum(n=2)), on=WORLD, horizon=5)
+
+
+def test_a_ranking_is_shown_briefly():
+    ranking = tune(
+        PolicySpec(KernelUCB, Spectrum(n=2), exploration=Grid(0.1, 1.0)), on=logged(), estimator=OnMatches()
+    )  # fmt: skip
+
+    best = ranking.results[0]
+    assert repr(ranking).startswith(f"Ranking(2 settings by value, best {best.policy!r}: {best.final.mean:.4g} (")
+    assert len(repr(ranking)) < 200
+    assert ranking._repr_html_().count("<tr>") == 3

@@ -140,7 +140,7 @@ def test_only_rows_have_columns():
 
 
 def test_a_column_that_is_not_there_is_named():
-    with pytest.raises(InvalidContexts, match="looks at column 3, but the contexts have only 3"):
+    with pytest.raises(InvalidContexts, match="reads column 3, but the contexts have only 3"):
         Columns(Linear(), [0, 3]).gram(FIRST)
 
 

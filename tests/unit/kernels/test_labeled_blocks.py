@@ -62,7 +62,7 @@ def test_a_shared_context_is_compared_with_each_of_the_others():
 
 
 @pytest.mark.parametrize("kernel", [Laplacian(length_scale=1.0), Gaussian(length_scale=[1.0, 2.0]), Spectrum(n=2)])
-def test_a_kernel_that_sees_directions_is_refused(kernel):
+def test_a_kernel_that_sees_directions_is_rejected(kernel):
     with pytest.raises(InvalidParameter, match="lengths and angles only"):
         Blocks(kernel)
     with pytest.raises(InvalidParameter, match="lengths and angles only"):

@@ -111,7 +111,7 @@ def test_a_constant_is_not_negative(value):
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(degree=2), Cosine()])
-def test_rows_of_different_lengths_are_refused(kernel):
+def test_rows_of_different_lengths_are_rejected(kernel):
     with pytest.raises(InvalidContexts, match="Rows of 3 and of 2 columns cannot be compared"):
         kernel.gram(FIRST, SECOND[:, :2])
 

@@ -79,7 +79,7 @@ if coo_array(np.ones(2)).ndim == 2:  # SciPy before 1.13 has no sparse arrays of
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("name", KERNELS)
-def test_what_is_no_collection_of_points_is_refused(name, wrong):
+def test_what_is_no_collection_of_points_is_rejected(name, wrong):
     kernel, good = KERNELS[name]
     points, known = WRONG[wrong], kernel.kind.check(good)
 
@@ -119,7 +119,7 @@ def test_points_are_taken_in_any_usual_form(name):
         (None, "real numbers"),
     ],
 )
-def test_odd_similarities_are_refused_in_words(similarities, message):
+def test_odd_similarities_are_rejected_in_words(similarities, message):
     with pytest.raises(InvalidParameter, match=message):
         SimilarityTable(similarities)
     with pytest.raises(InvalidParameter, match=message):

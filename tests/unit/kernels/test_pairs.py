@@ -24,7 +24,7 @@ COMBINED = {PairProduct: np.multiply, PairSum: np.add}
 KIND = PairPoints(Rows(), Strings())
 
 
-def learnt_pairs():
+def learned_pairs():
     """Each pair with a context of its own, as a history has them."""
     first, second = (
         KIND.check(Pairs(context, [action])) for context, action in zip(CONTEXTS[:2], ACTIONS[:2], strict=True)
@@ -41,16 +41,16 @@ def slowly(combine, first, second):
 @pytest.mark.parametrize("kernel_type", COMBINED)
 def test_gram_combines_both_halves(kernel_type):
     kernel = kernel_type(CONTEXT_KERNEL, ACTION_KERNEL)
-    learnt = [(CONTEXTS[0], "boat"), (CONTEXTS[1], "coat")]
+    learned = [(CONTEXTS[0], "boat"), (CONTEXTS[1], "coat")]
     shown = [(CONTEXTS[2], action) for action in ACTIONS]
 
-    gram = kernel.gram(learnt_pairs(), Pairs(CONTEXTS[2], ACTIONS))
+    gram = kernel.gram(learned_pairs(), Pairs(CONTEXTS[2], ACTIONS))
 
-    assert_allclose(gram, slowly(COMBINED[kernel_type], learnt, shown))
-    assert_allclose(kernel.gram(Pairs(CONTEXTS[2], ACTIONS), learnt_pairs()), gram.T)
-    assert_allclose(kernel.gram(learnt_pairs()), slowly(COMBINED[kernel_type], learnt, learnt))
+    assert_allclose(gram, slowly(COMBINED[kernel_type], learned, shown))
+    assert_allclose(kernel.gram(Pairs(CONTEXTS[2], ACTIONS), learned_pairs()), gram.T)
+    assert_allclose(kernel.gram(learned_pairs()), slowly(COMBINED[kernel_type], learned, learned))
     assert_allclose(kernel.gram(Pairs(CONTEXTS[2], ACTIONS)), slowly(COMBINED[kernel_type], shown, shown))
-    assert_allclose(kernel.diagonal(learnt_pairs()), np.diagonal(slowly(COMBINED[kernel_type], learnt, learnt)))
+    assert_allclose(kernel.diagonal(learned_pairs()), np.diagonal(slowly(COMBINED[kernel_type], learned, learned)))
     assert_allclose(
         kernel.diagonal(Pairs(CONTEXTS[2], ACTIONS)), np.diagonal(slowly(COMBINED[kernel_type], shown, shown))
     )
@@ -77,7 +77,7 @@ def test_a_shared_context_is_compared_once(kernel_type):
     counting = Counting()
     kernel = kernel_type(counting, ACTION_KERNEL)
 
-    kernel.gram(learnt_pairs(), Pairs(CONTEXTS[2], ACTIONS))
+    kernel.gram(learned_pairs(), Pairs(CONTEXTS[2], ACTIONS))
     kernel.gram(Pairs(CONTEXTS[0], ACTIONS), Pairs(CONTEXTS[2], ACTIONS))
     kernel.gram(Pairs(CONTEXTS[0], ACTIONS))
     kernel.diagonal(Pairs(CONTEXTS[0], ACTIONS))

@@ -78,14 +78,14 @@ def test_points_are_a_sequence_of_ids(kernel, points):
         kernel.kind.check(points)
 
 
-def test_rows_of_another_table_are_refused(kernel):
+def test_rows_of_another_table_are_rejected(kernel):
     foreign = Precomputed(VALUES).kind.check([1])
 
     with pytest.raises(InvalidContexts, match="These are rows of another similarity table"):
         kernel.gram(foreign)
 
 
-def test_points_that_a_loaded_table_does_not_hold_are_refused(kernel):
+def test_points_that_a_loaded_table_does_not_hold_are_rejected(kernel):
     kernel.table.add(["new"], to_known=[[0.7, 0.8, 0.9]], among_new=[[3.0]])
     packed = kernel.kind.pack(kernel.kind.check(["new"]))
 

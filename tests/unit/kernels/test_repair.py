@@ -161,6 +161,6 @@ def test_similarities_that_are_all_zero_need_no_repair(method):
         (np.empty((0, 0)), {}, "The matrix must have at least one item, got an empty one"),
     ],
 )
-def test_what_cannot_be_repaired_is_refused(values, options, message):
+def test_what_cannot_be_repaired_is_rejected(values, options, message):
     with pytest.raises(InvalidParameter, match=message):
         repair(values, **options)

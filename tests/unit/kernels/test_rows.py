@@ -87,13 +87,13 @@ def test_long_doubles_are_taken_where_they_fit():
         (np.ma.masked_equal([[1.0, 2.0]], 2.0), "Some entries of the contexts are masked"),
     ],
 )  # fmt: skip
-def test_what_is_no_rows_of_numbers_is_refused(points, message):
+def test_what_is_no_rows_of_numbers_is_rejected(points, message):
     with pytest.raises(InvalidContexts, match=message):
         KIND.check(points)
 
 
 @pytest.mark.skipif(coo_array(np.ones(3)).ndim == 2, reason="SciPy before 1.13 has no sparse arrays of one axis")
-def test_a_sparse_array_of_one_axis_is_refused():
+def test_a_sparse_array_of_one_axis_is_rejected():
     message = r"Sparse contexts must be 2-d, one row per action, got shape \(3,\)"
 
     with pytest.raises(InvalidContexts, match=message):
@@ -163,10 +163,10 @@ def test_many_small_steps_are_amortized():
 @pytest.mark.parametrize(
     ("known", "points", "message"),
     [
-        (DENSE, DENSE[:, :2], "These contexts have 2 columns; those learnt before have 3"),
-        (SPARSE, SPARSE[:, :2], "These contexts have 2 columns; those learnt before have 3"),
-        (DENSE, SPARSE, "Dense and sparse contexts cannot be learnt by one model"),
-        (SPARSE, DENSE, "Dense and sparse contexts cannot be learnt by one model"),
+        (DENSE, DENSE[:, :2], "These contexts have 2 columns; those learned before have 3"),
+        (SPARSE, SPARSE[:, :2], "These contexts have 2 columns; those learned before have 3"),
+        (DENSE, SPARSE, "Dense and sparse contexts cannot be learned by one model"),
+        (SPARSE, DENSE, "Dense and sparse contexts cannot be learned by one model"),
     ],
 )
 def test_unlike_rows_are_not_kept_together(known, points, message):
@@ -204,7 +204,7 @@ def test_all_rows_are_of_one_kind():
     assert Rows() != "Rows"
 
 
-def test_a_sparse_context_that_was_changed_after_choosing_is_refused():
+def test_a_sparse_context_that_was_changed_after_choosing_is_rejected():
     policy = kb.LinUCB()
     decision = policy.choose(csr_array(np.eye(3)))
     decision.context.indices[0] = 1 << 30

@@ -85,7 +85,7 @@ def test_members_of_sets_are_ids():
         Sets().check([{1.5}])
 
 
-def test_objects_are_told_apart_by_their_key():
+def test_objects_are_distinguished_by_their_key():
     kind = Objects(key=lambda graph: tuple(sorted(graph["edges"])))
     graphs = kind.check([{"edges": [(1, 2), (0, 1)]}, {"edges": [(0, 1), (1, 2)]}, {"edges": []}])
 
@@ -94,7 +94,7 @@ def test_objects_are_told_apart_by_their_key():
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_objects_without_a_usable_key_are_refused():
+def test_objects_without_a_usable_key_are_rejected():
     with pytest.raises(InvalidContexts, match=r"Points of type dict cannot be compared: .*Objects\(key=...\)"):
         Objects().check([{"a": 1}])
 

@@ -123,7 +123,7 @@ def test_the_worst_asymmetry_is_named(chunk):
         (np.eye(2), "ab", "The ids of a similarity table cannot be used. Contexts must be a sequence"),
     ],
 )  # fmt: skip
-def test_what_is_no_table_is_refused(values, ids, message):
+def test_what_is_no_table_is_rejected(values, ids, message):
     with pytest.raises(InvalidParameter, match=message):
         SimilarityTable(values, ids=ids)
 
@@ -341,7 +341,7 @@ def test_a_table_answers_in_all_threads_while_it_grows(method):
     assert_array_equal(table.values, expected)
 
 
-def test_threads_that_add_at_once_are_all_added_or_refused():
+def test_threads_that_add_at_once_are_all_added_or_rejected():
     table = SimilarityTable([[1.0]], ids=["first"])
 
     def add(worker):

@@ -158,7 +158,7 @@ def test_a_shifted_table_takes_a_block_that_lies_within_the_shift():
     assert np.linalg.eigvalsh(table.values).min() >= -1e-10
 
 
-def test_a_block_that_would_need_a_larger_shift_is_refused_with_the_figure():
+def test_a_block_that_would_need_a_larger_shift_is_rejected_with_the_figure():
     raw = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 3.0], [0.0, 3.0, 1.0]])
     table, _ = repair(raw[:2, :2], method="shift")
     before = table.values.copy()
@@ -175,7 +175,7 @@ def test_a_block_that_would_need_a_larger_shift_is_refused_with_the_figure():
     table.add(["new"], to_known=np.zeros((1, 2)), among_new=[[1.0]])
 
 
-def test_a_sound_table_repaired_by_shift_refuses_the_first_contradiction():
+def test_a_sound_table_repaired_by_shift_rejects_the_first_contradiction():
     raw = Gaussian(length_scale=1.0).gram(ROWS)
     table, report = repair(raw[:20, :20], method="shift")
 

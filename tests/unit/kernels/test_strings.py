@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+import kernelbandits as kb
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import Positionwise, Spectrum, TfIdf
 
@@ -133,7 +134,7 @@ def test_tf_idf_does_not_show_its_corpus():
     assert described["n"] == [2, 5]
     assert len(described["digest"]) == 64
     assert len(json.dumps(described)) < 200
-    assert repr(kernel) == "TfIdf(n=(2, 5), n_documents=5)"
+    assert repr(kernel) == "TfIdf(n=(2, 5), n_documents=5, analyzer='char', lowercase=False)"
 
 
 def test_tf_idf_survives_packing():
@@ -183,7 +184,7 @@ def test_empty_codes_are_alike():
 
 
 @pytest.mark.parametrize(("first", "second"), [(["abc", "ab"], None), (["abc"], ["ab"]), (["ab"], ["ab", "abc"])])
-def test_codes_of_different_lengths_are_refused(first, second):
+def test_codes_of_different_lengths_are_rejected(first, second):
     with pytest.raises(InvalidContexts, match=r"only when they are equally long, got \d and \d characters. Pad them"):
         Positionwise(length_scale=1.0).gram(first, second)
 
@@ -191,3 +192,121 @@ def test_codes_of_different_lengths_are_refused(first, second):
 def test_a_length_scale_of_positions_is_positive():
     with pytest.raises(InvalidParameter, match="The length scale must be a finite number above zero"):
         Positionwise(length_scale=0.0)
+
+
+# -- words and case ----------------------------------------------------------------------------------------------------
+
+SENTENCES = [
+    "Cheap flights to Rome",
+    "cheap FLIGHTS, to Oslo!",
+    "flights flights",
+    "STRASSE Straße straße",
+    "\u0130stanbul istanbul",
+    "今日は 良い 天気",
+    "naïve naïve_2 na-ive",
+    "... !?",
+    "",
+    " \t\n ",
+    "one",
+    "🦆 duck 🦆",
+]
+
+
+def words_of(text, shortest, longest, lowercase):
+    """The definition: runs of word characters, found one character at a time."""
+    text, found, word = text.lower() if lowercase else text, [], ""
+    for character in text + " ":
+        if character == "_" or character.isalnum():
+            word += character
+        elif word:
+            found.append(word)
+            word = ""
+    sizes = range(shortest, longest + 1)
+    return Counter(" ".join(found[i : i + n]) for n in sizes for i in range(len(found) - n + 1))
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("n", [1, 2, (1, 3)])
+@pytest.mark.parametrize("normalized", [True, False])
+def test_the_spectrum_of_words_is_the_inner_product_of_their_counts(n, normalized, lowercase):
+    kernel = Spectrum(n=n, normalized=normalized, analyzer="word", lowercase=lowercase)
+    lengths = n if isinstance(n, tuple) else (n, n)
+    vectors = [words_of(text, *lengths, lowercase) for text in SENTENCES]
+    similarity = cosine if normalized else inner
+
+    assert_allclose(
+        kernel.gram(SENTENCES, SENTENCES[1:]), [[similarity(x, z) for z in vectors[1:]] for x in vectors], atol=1e-15
+    )
+    assert_allclose(kernel.diagonal(SENTENCES), [similarity(x, x) for x in vectors])
+
+
+@given(st.lists(ANY_TEXT, min_size=1, max_size=4), st.sampled_from(["char", "word"]), st.booleans())
+def test_any_text_has_a_case_and_words(texts, analyzer, lowercase):
+    kernel = Spectrum(n=(1, 2), analyzer=analyzer, lowercase=lowercase, normalized=False)
+    gram = kernel.gram(texts)
+    assert_allclose(np.diagonal(gram), kernel.diagonal(texts))
+    if lowercase:
+        plain = Spectrum(n=(1, 2), analyzer=analyzer, normalized=False)
+        assert_allclose(gram, plain.gram([text.lower() for text in texts]))
+
+
+@pytest.mark.parametrize("analyzer", ["char", "word"])
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_tf_idf_is_that_of_scikit_learn(analyzer, lowercase):
+    corpus, n = SENTENCES[:7], (1, 2)
+    pattern = {"token_pattern": r"(?u)\w+"} if analyzer == "word" else {}
+    peer = TfidfVectorizer(analyzer=analyzer, ngram_range=n, lowercase=lowercase, **pattern).fit(corpus)
+    kernel = TfIdf(corpus, n=n, analyzer=analyzer, lowercase=lowercase)
+
+    rows = peer.transform(corpus).toarray()
+
+    texts = [" ".join(text.split()) if analyzer == "char" else text for text in corpus]  # scikit-learn does this
+    assert_allclose(TfIdf(texts, n=n, analyzer=analyzer, lowercase=lowercase).gram(texts), rows @ rows.T, atol=1e-12)
+    assert kernel.analyzer == analyzer
+    new = TfIdf(texts, n=n, analyzer=analyzer, lowercase=lowercase).gram(["Rome rome novel", ""])
+    assert_allclose(np.diagonal(new), [1.0, 0.0])
+
+
+def test_case_matters_unless_it_is_said_otherwise():
+    for make in (Spectrum, lambda **options: TfIdf(["rome", "Rome"], **options)):
+        for analyzer in ("char", "word"):
+            assert make(analyzer=analyzer).gram(["ROME"], ["rome"])[0, 0] == 0.0
+            assert make(analyzer=analyzer, lowercase=True).gram(["ROME"], ["rome"])[0, 0] == pytest.approx(1.0)
+    assert Positionwise(length_scale=1.0).gram(["a"], ["A"])[0, 0] < 1.0
+
+
+def test_usual_lengths_depend_on_the_analyzer():
+    assert (Spectrum().n, Spectrum(analyzer="word").n) == (3, 1)
+    assert (TfIdf(["ab"]).n, TfIdf(["ab"], analyzer="word").n) == ((2, 5), (1, 2))
+    assert Spectrum() == Spectrum(n=3, lowercase=False)
+    assert Spectrum() != Spectrum(lowercase=True)
+    assert TfIdf(["a b"], n=1) != TfIdf(["a b"], n=1, lowercase=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"analyzer": "words"}, "The analyzer must be 'char' or 'word', got 'words'"),
+        ({"analyzer": None}, "The analyzer must be 'char' or 'word'"),
+        ({"lowercase": "yes"}, "`lowercase`"),
+    ],
+)
+def test_analyzers_are_checked(options, message):
+    for make in (Spectrum, lambda **given: TfIdf(["a"], **given)):
+        with pytest.raises(InvalidParameter, match=message):
+            make(**options)
+
+
+@pytest.mark.parametrize("options", [{}, {"analyzer": "word", "lowercase": True}])
+def test_a_file_holds_the_analyzer(options, tmp_path):
+    for kernel in (Spectrum(**options), TfIdf(SENTENCES, **options)):
+        policy = kb.KernelUCB(kernel)
+        policy.learn(policy.choose(SENTENCES), 0.5)
+        policy.save(tmp_path / "policy")
+        opened = kb.load(tmp_path / "policy")
+        assert opened.kernel == kernel
+        assert opened.kernel.describe() == kernel.describe()
+        assert {"analyzer", "lowercase"} <= kernel.pack()[0].keys()
+        assert ("analyzer" in kernel.describe()) == bool(options)  # its absence means characters
+        assert_allclose(opened.kernel.gram(SENTENCES), kernel.gram(SENTENCES))
+        assert copy.deepcopy(kernel) == kernel

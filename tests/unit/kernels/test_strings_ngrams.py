@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from interrupts import interrupted_everywhere
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import Spectrum, strings
-from kernelbandits.kernels.strings import NgramIndex, ngram_lengths
+from kernelbandits.kernels.strings import NgramIndex, Ngrams, ngram_lengths
 
 WORDS = [f"word-{number:x}-{number * 7919:b}" for number in range(300)]
 
@@ -43,8 +43,8 @@ def test_lengths_are_checked(n, message):
 
 def test_no_string_is_cut_up_twice(monkeypatch):
     cut = []
-    monkeypatch.setattr(strings, "ngrams", lambda text, *_: cut.append(text) or [text])
-    index = NgramIndex(2, 2)
+    monkeypatch.setattr(strings.Ngrams, "of", lambda _, text: cut.append(text) or [text])
+    index = NgramIndex(Ngrams(2, 2))
 
     index.bags(["ab", "bc", "ab"], ["bc", "cd"], weigh=counts)
     index.bags(["cd", "ab"], weigh=counts)
@@ -69,6 +69,8 @@ TEXTS = {
     "too short for an n-gram": ({"n": 9}, lambda number: f"{number:x}"),
     "one character": ({"n": 1}, lambda number: chr(0x10000 + number)),
     "long": ({"n": (2, 5)}, lambda number: f"{number * 7919:032b}" * 2 + str(number)),
+    "words": ({"analyzer": "word", "n": (1, 2)}, lambda number: f"word{number * 7919:x} " * 3 + f"{number:b}" * 9),
+    "long words": ({"analyzer": "word"}, lambda number: f"\u4e2d{number:b}" * 40 + " the same"),
     "unicode": ({"n": (2, 5)}, lambda number: f"\u00e9{number * 7919:x}\u4e2d" * 4),
 }
 
@@ -116,7 +118,7 @@ def test_an_interrupt_changes_no_later_answer():
 
 
 @pytest.mark.parametrize("points", ["abc", [1], [["a"]], {"a"}, [None], 3, b"ab"])
-def test_what_is_no_sequence_of_strings_is_refused(points):
+def test_what_is_no_sequence_of_strings_is_rejected(points):
     with pytest.raises(InvalidContexts, match=r"strings|sequence"):
         Spectrum(n=2).gram(["ab"], points)
     with pytest.raises(InvalidContexts, match=r"strings|sequence"):

@@ -93,6 +93,7 @@ def test_a_function_is_described_by_its_name():
     check_has_methods = FromCallable(scikit.RBF(1.0)).describe()
 
     assert named == {"class": "FromCallable", "function": f"{__name__}.inner", "kind": "Rows"}
+    assert FromCallable(inner, diagonal=len).describe()["diagonal"] == "builtins.len"
     assert partial["function"] == f"partial of {__name__}.inner"
     assert partial["kind"] == "Strings"
     assert check_has_methods["function"] == "sklearn.gaussian_process.kernels.RBF"
@@ -161,7 +162,9 @@ def test_other_objects_with_the_same_methods_will_do():
     kernel = FromScikitLearn(Least(), Strings())
 
     assert_allclose(kernel.gram(["a", "b"], ["b"]), [[0.0], [1.0]])
-    assert kernel.describe() == {"class": "FromScikitLearn", "kernel": f"{__name__}.Least", "parameters": {}}
+    assert kernel.describe() == {
+        "class": "FromScikitLearn", "kernel": f"{__name__}.Least", "parameters": {}, "kind": "Strings",
+    }  # fmt: skip
 
 
 def test_sparse_rows_are_not_for_scikit_learn():
@@ -206,6 +209,6 @@ def test_whatever_can_be_a_kernel_becomes_one():
         (np.ones(3), "The similarities must be a matrix of real numbers"),
     ],
 )
-def test_what_can_be_no_kernel_is_refused(given, message):
+def test_what_can_be_no_kernel_is_rejected(given, message):
     with pytest.raises(InvalidParameter, match=message):
         as_kernel(given)

@@ -36,26 +36,26 @@ MAKERS = {
 
 def play(policy, n_rounds=5):
     """What the policy says of its choices: everything it knows must be a number."""
-    said = []
+    result = []
     for _ in range(n_rounds):
         decision = policy.choose(ACTIONS)
         policy.learn(decision, float(decision.action % 2))
-        said += [decision.score, decision.width, decision.propensity]
-    return np.array(said)
+        result += [decision.score, decision.width, decision.propensity]
+    return np.array(result)
 
 
 @pytest.mark.filterwarnings("ignore")  # ill-conditioned, overflow: what counts is the answer
 @pytest.mark.parametrize("value", [5e-324, 1e-320, 1e-160, 1e-150, 1e-90, 1e90, 1e150, 1e160, 1e308, HUGE])
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_a_number_is_refused_or_gives_finite_answers(make, value):
+def test_a_number_is_rejected_or_gives_finite_answers(make, value):
     try:
         policy = make(value)
-        said = play(policy)
+        result = play(policy)
     except KernelBanditError:  # what it says is for the tests of checks
         return
 
-    assert not np.isinf(said[1:]).any()
-    assert np.all(np.isin(np.flatnonzero(np.isnan(said)), np.flatnonzero(np.isnan(play(make(0.5))))))
+    assert not np.isinf(result[1:]).any()
+    assert np.all(np.isin(np.flatnonzero(np.isnan(result)), np.flatnonzero(np.isnan(play(make(0.5))))))
 
 
 @pytest.mark.parametrize(

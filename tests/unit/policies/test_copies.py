@@ -80,27 +80,27 @@ COPIES = {
 
 
 def with_pending(policy, actions):
-    """Two decisions learnt and three that are awaited."""
+    """Two decisions learned and three that are awaited."""
     decisions = [policy.choose(actions) for _ in range(2)]
     for number, decision in enumerate(decisions):
         policy.learn(decision, 0.4 * number)
-    awaited = []
+    pending = []
     for _ in range(3):
-        awaited.append(policy.choose(actions))
-        policy.expect(awaited[-1])
+        pending.append(policy.choose(actions))
+        policy.expect(pending[-1])
         policy.choose(actions)  # derives what belongs to the awaited ones
-    return awaited
+    return pending
 
 
-def plays(policy, actions, awaited):
+def plays(policy, actions, pending):
     """What a policy does from here on."""
     done = []
     for number in range(6):
         decision = policy.choose(actions)
         done.append((decision.action, decision.mean, decision.width, decision.propensity))
         policy.learn(decision, 0.1 * number)
-        if number < len(awaited):
-            policy.learn(awaited[number], 0.3)
+        if number < len(pending):
+            policy.learn(pending[number], 0.3)
     return np.array(done, dtype=float)
 
 
@@ -110,11 +110,11 @@ def plays(policy, actions, awaited):
 def test_a_copy_with_pending_decisions_goes_on_like_the_original(policy, kernel, copied):
     make, actions = KERNELS[kernel]
     original = POLICIES[policy](make())
-    awaited = with_pending(original, actions)
+    pending = with_pending(original, actions)
 
     other = COPIES[copied](original)
 
-    np.testing.assert_allclose(plays(other, actions, awaited), plays(original, actions, awaited), rtol=1e-12)
+    np.testing.assert_allclose(plays(other, actions, pending), plays(original, actions, pending), rtol=1e-12)
 
 
 @pytest.mark.parametrize("copied", ["copy", "deepcopy"])

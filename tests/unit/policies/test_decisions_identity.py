@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelbandits.policies.decisions import ISSUED, IdIssuer, LearntIds
+from kernelbandits.policies.decisions import ISSUED, IdIssuer, LearnedIds
 
 NAMES = st.one_of(
     st.text(min_size=1),
@@ -38,42 +38,42 @@ def test_a_forked_process_issues_its_own():
 
 @given(st.lists(NAMES), st.lists(NAMES))
 def test_it_is_a_set_that_can_be_saved(added, discarded):
-    learnt, model = LearntIds(), set()
+    learned, model = LearnedIds(), set()
     for name in added:
-        learnt.add(name)
+        learned.add(name)
         if ISSUED.fullmatch(name):  # ids that callers chose are kept by the ledger
             model.add(name)
     for name in discarded:
-        learnt.discard(name)
+        learned.discard(name)
         model.discard(name)
 
-    opened = LearntIds()
-    opened.restore(learnt.state())
+    opened = LearnedIds()
+    opened.restore(learned.state())
 
     for name in [*added, *discarded, "0123456789abcdef-7", "never"]:
-        assert (name in learnt) == (name in model)
+        assert (name in learned) == (name in model)
         assert (name in opened) == (name in model)
 
 
 def test_issued_ids_take_about_a_bit_each():
-    issuer, learnt = IdIssuer(), LearntIds()
+    issuer, learned = IdIssuer(), LearnedIds()
     for _ in range(100_000):
-        learnt.add(issuer.next())
+        learned.add(issuer.next())
 
-    assert sum(array.nbytes for array in learnt.state().values()) < 20_000
+    assert sum(array.nbytes for array in learned.state().values()) < 20_000
 
 
 def test_a_huge_number_takes_no_huge_memory():
-    learnt = LearntIds()
+    learned = LearnedIds()
 
-    learnt.add("0123456789abcdef-9999999999999999")
+    learned.add("0123456789abcdef-9999999999999999")
 
-    assert "0123456789abcdef-9999999999999999" in learnt
-    assert sum(array.nbytes for array in learnt.state().values()) < 10_000
+    assert "0123456789abcdef-9999999999999999" in learned
+    assert sum(array.nbytes for array in learned.state().values()) < 10_000
 
 
 def test_the_state_depends_on_the_set_and_not_on_its_history():
-    first, second = LearntIds(), LearntIds()
+    first, second = LearnedIds(), LearnedIds()
     for name in ("a", "b", "0123456789abcdef-5", "0123456789abcdef-99999"):
         first.add(name)
     for name in ("b", "0123456789abcdef-99999", "fedcba9876543210-1", "a", "0123456789abcdef-5"):

@@ -65,7 +65,7 @@ class TestAnnouncements:
 
         assert kinds(calls) == [["learn"]]
 
-    def test_a_refused_call_is_not_announced(self):
+    def test_a_rejected_call_is_not_announced(self):
         policy, calls = listening(policy_of())
         decision = policy.choose(rows(0))
 
@@ -101,6 +101,21 @@ class TestAnnouncements:
         assert np.allclose(other.probabilities(case.contexts(0)), policy.probabilities(case.contexts(0)), atol=1e-9)
         expected, found = (p.choose(case.contexts(1), id="same") for p in (policy, other))
         assert (found.action, found.propensity) == (expected.action, pytest.approx(expected.propensity))
+
+    def test_an_event_repeats_the_ids_and_eligible_actions_of_played_rounds(self):
+        policy, calls = listening(kb.LinUCB(model="disjoint"))
+        rounds, rewards = [rows(0), rows(1)], [np.arange(5.0), np.arange(5.0)]
+        ids, eligible = [list("abcde"), list("ebcda")], [None, np.array([True, False, False, False, True])]
+        policy.play(rounds, rewards, ids=ids, eligible=eligible)
+
+        other = kb.LinUCB(model="disjoint")
+        calls[0][0].apply(other)
+
+        found, expected = (one.choose(rows(2), ids=list("eabcd")) for one in (other, policy))
+        assert (found.item, found.mean, found.width) == (expected.item, expected.mean, expected.width)
+        without = kb.LinUCB(model="disjoint")
+        without.play(rounds, rewards)
+        assert without.choose(rows(2), ids=list("eabcd")).width != expected.width
 
     def test_without_an_event_the_model_differs(self):
         """Negative control of the test above."""
@@ -158,10 +173,10 @@ class TestListeners:
         }
         before = state_of(policy)
 
-        def refuse(events):
+        def reject(events):
             raise OSError("the disk is full")
 
-        unsubscribe = policy.subscribe(refuse)
+        unsubscribe = policy.subscribe(reject)
         with pytest.raises(OSError, match="the disk is full"):
             calls[name]()
         assert repr(state_of(policy)) == repr(before)
@@ -319,3 +334,7 @@ class TestExpiry:
 
         assert policy.expire(1.0) == []
         assert len(policy.expire(1e6)) == 1
+
+
+def test_an_event_of_observations_counts_each_once_unless_it_says_otherwise():
+    assert Event("warm_start").times == 1

@@ -28,17 +28,17 @@ def make_policy(request):
     return FAMILY[request.param]
 
 
-@pytest.mark.parametrize("n_learnt", [0, 1, 6])
-def test_decisions_made_together_note_down_what_those_made_alone_do(make_policy, n_learnt):
+@pytest.mark.parametrize("n_learned", [0, 1, 6])
+def test_decisions_made_together_note_down_what_those_made_alone_do(make_policy, n_learned):
     together, alone = make_policy(), make_policy()
-    rounds = np.random.default_rng(4).normal(size=(n_learnt + 3, 4, 3))
-    for contexts in rounds[:n_learnt]:
+    rounds = np.random.default_rng(4).normal(size=(n_learned + 3, 4, 3))
+    for contexts in rounds[:n_learned]:
         for policy in (together, alone):
             policy.learn(policy.choose(contexts), 0.5)
 
-    decisions = together.choose_many(rounds[n_learnt:])
+    decisions = together.choose_many(rounds[n_learned:])
 
-    for contexts, decision in zip(rounds[n_learnt:], decisions, strict=True):
+    for contexts, decision in zip(rounds[n_learned:], decisions, strict=True):
         other = alone.choose(contexts)
         assert (decision.action, decision.stage, decision.propensity) == (other.action, other.stage, other.propensity)
         assert decision.memo.keys() == other.memo.keys()

@@ -107,7 +107,7 @@ def test_items_of_a_catalog_are_advised_on_as_a_whole():
     assert policy.probabilities(kb.Catalog(contexts))[3] > policy.probabilities(kb.Catalog(contexts))[5]
 
 
-def test_advice_that_is_no_distribution_is_refused():
+def test_advice_that_is_no_distribution_is_rejected():
     policy = kb.EXP4([ConstantExpert(0), Shouting()], horizon=10)
 
     with pytest.raises(InvalidParameter, match="1 in sum"):
@@ -115,7 +115,7 @@ def test_advice_that_is_no_distribution_is_refused():
 
 
 @pytest.mark.parametrize(("experts", "words"), [([], "at least one expert"), ([3], "advise"), (3, "A sequence")])
-def test_what_is_no_expert_is_refused(experts, words):
+def test_what_is_no_expert_is_rejected(experts, words):
     with pytest.raises(InvalidParameter, match=words):
         kb.EXP4(experts, horizon=10)
 
@@ -177,7 +177,7 @@ def test_a_linear_scorer_plays_the_best_row_and_the_lowest_of_tied_ones():
         assert np.linalg.norm(expert.weights) == pytest.approx(1.0)
 
 
-def test_linear_scorers_refuse_other_columns_and_no_columns():
+def test_linear_scorers_reject_other_columns_and_no_columns():
     with pytest.raises(InvalidContexts, match="4 columns"):
         kb.EXP4(linear_experts(4, seed=0), horizon=10).choose(np.eye(3))
     with pytest.raises(InvalidContexts, match="4 columns"):
@@ -269,6 +269,6 @@ def test_experts_of_a_copied_policy_are_shared():
         (lambda: kb.EXP4(constant_experts(2), horizon=10, reward_range=None), "reward_range"),
     ],
 )
-def test_wrong_numbers_are_refused(make, words):
+def test_wrong_numbers_are_rejected(make, words):
     with pytest.raises(InvalidParameter, match=words):
         make()

@@ -10,8 +10,8 @@ from kernelbandits.theory.exploration import GPUCBFinite
 ACTIONS = [[0.1], [0.5], [0.9]]
 
 
-def test_the_schedule_is_that_of_finitely_many_actions_unless_told():
-    assert kb.GPUCB(Linear(), noise_variance=0.1).exploration == GPUCBFinite(failure_probability=0.05)
+def test_the_schedule_is_that_of_finitely_many_actions_unless_specified():
+    assert kb.GPUCB(Linear(), noise_variance=0.1).exploration == GPUCBFinite(failure_probability=0.05, divide_by=20.0)
     assert kb.GPUCB(Linear(), noise_variance=0.1, exploration=2).describe()["exploration"]["value"] == 2.0
 
 

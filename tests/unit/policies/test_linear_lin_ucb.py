@@ -50,17 +50,17 @@ def test_the_decision_holds_the_row_and_the_label():
         ({"regularization": 0.0}, "regularization must be positive"),
     ],
 )
-def test_bad_parameters_are_refused(arguments, message):
+def test_bad_parameters_are_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.LinUCB(**arguments)
 
 
-def test_contexts_that_do_not_fit_are_refused():
+def test_contexts_that_do_not_fit_are_rejected():
     policy = kb.LinUCB(model="hybrid", shared_columns=[2])
 
     with pytest.raises(InvalidContexts, match="Column 2 is shared, but the contexts have only 2"):
         policy.learn(policy.choose(ROUND), 1.0)
     disjoint = kb.LinUCB(model="disjoint")
     disjoint.learn(disjoint.choose(ROUND), 1.0)
-    with pytest.raises(InvalidContexts, match="3 columns; those learnt before have 2"):
+    with pytest.raises(InvalidContexts, match="3 columns; those learned before have 2"):
         disjoint.choose(np.ones((2, 3)))

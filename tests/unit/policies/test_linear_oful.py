@@ -39,7 +39,7 @@ class Definition:
 
 
 def disagreements(policy, definition, *, seed=0, n_rounds=150):
-    """Rounds in which the policy and the definition choose differently; the policy's choices are learnt by both."""
+    """Rounds in which the policy and the definition choose differently; the policy's choices are learned by both."""
     rng = np.random.default_rng(seed)
     weights, count = rng.normal(size=4), 0
     for _ in range(n_rounds):
@@ -171,12 +171,12 @@ def test_a_catalog_and_sparse_rows_give_the_choices_of_dense_rows():
     assert dense.n_refits == listed.n_refits == sparse.n_refits > 3
 
 
-def test_what_does_not_fit_is_refused_with_its_own_decision():
+def test_what_does_not_fit_is_rejected_with_its_own_decision():
     policy = kb.OFUL(**NUMBERS, switching=3.0)
     policy.learn(policy.choose([[0.1, 0.1]]), 1.0)
     wider, huge = (kb.Decision(action=0, context=np.array(row)) for row in ([0.1, 0.1, 0.1], [1e200, 0.0]))
 
-    with pytest.raises(InvalidContexts, match="3 columns; those learnt before have 2"):
+    with pytest.raises(InvalidContexts, match="3 columns; those learned before have 2"):
         policy.learn(wider, 1.0)
     with pytest.raises(InvalidContexts, match="overflow"):
         policy.learn(huge, 1.0)
@@ -186,7 +186,7 @@ def test_what_does_not_fit_is_refused_with_its_own_decision():
     assert policy.n_refits == 1
 
 
-def test_awaited_decisions_narrow_widths_between_refits_too():
+def test_pending_decisions_narrow_widths_between_refits_too():
     policy, contexts = kb.OFUL(**NUMBERS, switching=100.0), np.array([[1.0, 0.0], [0.0, 0.9]])
     first = policy.choose(contexts)
 
@@ -196,16 +196,16 @@ def test_awaited_decisions_narrow_widths_between_refits_too():
     assert policy.choose(contexts).action == 1
 
 
-def test_a_refit_while_others_are_awaited_is_as_if_they_were_awaited_after_it():
+def test_a_refit_while_others_are_pending_is_as_if_they_were_pending_after_it():
     rng = np.random.default_rng(5)
     first, second = kb.OFUL(**NUMBERS, switching=0.5), kb.OFUL(**NUMBERS, switching=0.5)
     contexts = rng.normal(size=(6, 3))
-    awaited, learnt = first.choose(contexts[:3]), first.choose(contexts[3:])
+    awaited, learned = first.choose(contexts[:3]), first.choose(contexts[3:])
 
     first.expect(awaited)
     first.choose(contexts)
-    first.learn(learnt, 0.8)
-    second.learn(learnt, 0.8)
+    first.learn(learned, 0.8)
+    second.learn(learned, 0.8)
     second.expect(awaited)
 
     assert first.n_refits == second.n_refits == 1
@@ -224,7 +224,7 @@ def test_a_refit_while_others_are_awaited_is_as_if_they_were_awaited_after_it():
         ({"ties": "first"}, "'lowest' row or to one at 'random'"),
     ],
 )
-def test_bad_parameters_are_refused(arguments, message):
+def test_bad_parameters_are_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.OFUL(**{**NUMBERS, **arguments})
 

@@ -47,7 +47,10 @@ def valid_scale(phase, n_active):
 
 
 CASES = {
-    "valid": ({"norm_bound": 1.5, "noise_scale": 0.15, "failure_probability": 0.2}, valid_scale),
+    "valid": (
+        {"norm_bound": 1.5, "noise_scale": 0.15, "failure_probability": 0.2, "exploration": "theory"},
+        valid_scale,
+    ),
     "by hand": ({"exploration": 0.25}, lambda phase, n_active: 0.25),
 }
 
@@ -133,7 +136,7 @@ def share_that_lost_the_best(n_runs, **arguments):
 
 
 def test_the_best_action_is_never_dropped_with_the_valid_scale():
-    assert share_that_lost_the_best(10, norm_bound=1.5, failure_probability=0.1) == 0.0
+    assert share_that_lost_the_best(10, exploration="theory", norm_bound=1.5, failure_probability=0.1) == 0.0
 
 
 def test_a_scale_that_is_too_small_drops_the_best_action():
@@ -157,7 +160,7 @@ def short(**arguments):
     return kb.PhasedElimination(KERNEL, ACTIONS, regularization=0.1, horizon=25, exploration=0.5, **arguments)
 
 
-def test_awaited_plays_count_in_the_phase_and_shrink_widths():
+def test_pending_plays_count_in_the_phase_and_shrink_widths():
     policy, other = short(), short()
     awaited = []
     for _ in range(5):
@@ -173,7 +176,7 @@ def test_awaited_plays_count_in_the_phase_and_shrink_widths():
     assert_allclose([decision.width for decision in awaited], [decision.width for decision in straight], rtol=1e-9)
 
 
-def test_while_the_last_rewards_are_awaited_the_best_guess_is_played_and_not_learnt():
+def test_while_the_last_rewards_are_pending_the_best_guess_is_played_and_not_learned():
     policy = short()
     decisions = []
     for _ in range(policy.phase_length):
@@ -240,7 +243,7 @@ def test_one_play_too_many_is_waited_for_or_withdrawn():
     assert policy.phase == 2
 
 
-def test_what_comes_after_its_phase_is_learnt_by_nothing():
+def test_what_comes_after_its_phase_is_learned_by_nothing():
     policy = short()
     forgotten = policy.choose(ACTIONS)
     for _ in range(policy.phase_length):
@@ -294,7 +297,7 @@ def test_a_phase_that_cannot_end_leaves_everything_as_it_was(monkeypatch):
 
 
 def test_one_action_is_all_there_is():
-    policy = kb.PhasedElimination(Linear(), [[2.0]], norm_bound=1.0)
+    policy = kb.PhasedElimination(Linear(), [[2.0]], exploration="theory", norm_bound=1.0)
     for _ in range(60):
         policy.learn(policy.choose([[2.0]]), 1.0)
 
@@ -312,9 +315,10 @@ def test_explanations_come_from_the_plays_of_the_phase():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "norm_bound=… \\(or exploration"),
-        ({"norm_bound": 1.0, "reward_range": None}, "noise_scale=…, or a reward_range"),
-        ({"norm_bound": -1.0}, "bound on the norm must be"),
+        ({"exploration": "theory"}, "norm_bound=… \\(or exploration"),
+        ({"norm_bound": 1.0}, "belong to the exploration of the theorem"),
+        ({"exploration": "theory", "norm_bound": 1.0, "reward_range": None}, "noise_scale=…, or a reward_range"),
+        ({"norm_bound": -1.0}, "norm bound must be"),
         ({"exploration": 0.0}, "exploration must be a finite number above zero"),
         ({"exploration": 1.0, "horizon": 0}, "horizon must be a whole number"),
         ({"exploration": 1.0, "failure_probability": 1.0}, "strictly between 0 and 1"),
@@ -322,12 +326,12 @@ def test_explanations_come_from_the_plays_of_the_phase():
         ({"exploration": 1.0, "posterior": "fast"}, "posterior must be one of"),
     ],
 )
-def test_bad_parameters_are_refused(arguments, message):
+def test_bad_parameters_are_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.PhasedElimination(KERNEL, ACTIONS, **arguments)
 
 
-def test_what_does_not_fit_is_refused():
+def test_what_does_not_fit_is_rejected():
     with pytest.raises(InvalidContexts, match="compares strings"):
         kb.PhasedElimination(Spectrum(n=2), ACTIONS, exploration=1.0)
     with pytest.raises(InvalidContexts, match="overflow"):
@@ -336,7 +340,7 @@ def test_what_does_not_fit_is_refused():
         short().learn(kb.Decision(action=0, context=ACTIONS[0], stage=3), 0.5)
 
 
-def test_a_posterior_that_forgets_is_refused():
+def test_a_posterior_that_forgets_is_rejected():
     with pytest.raises(InvalidParameter, match="may not forget"):
         kb.PhasedElimination(
             Gaussian(length_scale=0.3), np.eye(2), exploration=0.3, posterior=posterior_factory("windowed", length=5)
@@ -349,3 +353,19 @@ def test_where_it_stands_is_not_set_from_outside(name):
 
     with pytest.raises(AttributeError):
         setattr(policy, name, getattr(policy, name))
+
+
+def test_items_of_a_similarity_table_are_eliminated_like_rows():
+    values = KERNEL.gram(ACTIONS)
+    ids = [f"item {row}" for row in range(len(ACTIONS))]
+    table = kb.PhasedElimination(kb.kernels.Precomputed(values, ids=ids), ids, horizon=200)
+    rows = kb.PhasedElimination(KERNEL, ACTIONS, horizon=200)
+
+    for t in range(200):
+        by_id, by_row = table.choose(ids), rows.choose(ACTIONS)
+        assert by_id.action == by_row.action
+        reward = 0.5 + 0.5 * np.sin(t * (by_id.action + 1))
+        table.learn(by_id, reward)
+        rows.learn(by_row, reward)
+
+    assert len(table.active) == len(rows.active) < len(ACTIONS)

@@ -9,12 +9,12 @@ from kernelbandits.policies import KernelUCB, Mixed, upper_confidence
 from kernelbandits.theory.exploration import Mixture
 
 
-def a_policy(posterior, ties, exploration=0.3, n_learnt=150):
+def a_policy(posterior, ties, exploration=0.3, n_learned=150):
     rng = np.random.default_rng(0)
     kernel = Linear() if posterior == "primal" else Gaussian(length_scale=0.4)
     policy = KernelUCB(kernel, regularization=0.2, exploration=exploration, ties=ties, posterior=posterior, seed=1)
-    policy.warm_start(rng.integers(4, size=(n_learnt, 3)) / 3, rng.random(n_learnt))
-    policy.warm_start(rng.random((n_learnt, 3)), rng.random(n_learnt))
+    policy.warm_start(rng.integers(4, size=(n_learned, 3)) / 3, rng.random(n_learned))
+    policy.warm_start(rng.random((n_learned, 3)), rng.random(n_learned))
     return policy
 
 
@@ -53,7 +53,7 @@ def test_the_chosen_action_is_the_one_of_probability_one():
     assert [int(row.argmax()) for row in together] == [policy.choose(contexts).action for contexts in rounds]
 
 
-def test_awaited_rewards_and_schedules_count():
+def test_pending_rewards_and_schedules_count():
     policy = a_policy("exact", "lowest", exploration=Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1))
     before = policy.probabilities_many(some_rounds())
     for contexts in some_rounds(25):
@@ -80,12 +80,12 @@ def test_ids_are_those_of_each_round():
     assert_like_each(Mixed(a_policy("exact", "random"), epsilon=0.2), rounds, ids)
 
 
-def test_a_policy_that_knows_nothing_yet_is_asked_too():
+def test_a_policy_that_knows_nothing_yet_is_queried_too():
     assert_like_each(KernelUCB(Gaussian(length_scale=0.4), ties="random"), some_rounds(10))
 
 
 @pytest.mark.parametrize("ties", ["lowest", "random"])
-def test_rounds_need_not_be_alike_before_anything_is_learnt(ties):
+def test_rounds_need_not_be_alike_before_anything_is_learned(ties):
     policy = KernelUCB(Linear(), ties=ties, seed=0)
     rounds = [np.ones((2, 3)), np.eye(3), np.ones((4, 2)), csr_array(np.eye(2)), Catalog(np.eye(5))]
 
@@ -94,6 +94,6 @@ def test_rounds_need_not_be_alike_before_anything_is_learnt(ties):
     assert [decision.n_actions for decision in policy.choose_many(rounds[:4])] == [2, 3, 4, 2]
 
 
-def test_ids_for_other_rounds_are_refused():
-    with pytest.raises(InvalidContexts, match="3 rounds, 2 ids"):
+def test_ids_for_other_rounds_are_rejected():
+    with pytest.raises(InvalidContexts, match="3 rounds and 2 entries"):
         a_policy("exact", "lowest").probabilities_many(some_rounds(3), ids=[None, None])

@@ -78,7 +78,7 @@ def test_views_of_memory_are_no_decisions():
         policy.play(memoryview(np.array(1.0)), [0.5])
 
 
-def test_awaited_decisions_have_to_be_comparable():
+def test_pending_decisions_have_to_be_comparable():
     policy = kb.KernelUCB(Gaussian(length_scale=1.0))
     narrow, wide = policy.choose(ROWS[:, :2]), policy.choose(ROWS)
     policy.expect(narrow)
@@ -142,7 +142,7 @@ def test_a_warning_names_the_line_that_led_to_it():
 
 
 @pytest.mark.parametrize("policy", [kb.LinUCB(regularization=1e-14), kb.LinUCB(model="disjoint", regularization=1e-14)])
-def test_a_hopeless_regularization_is_refused_in_words_or_survived(policy):
+def test_a_hopeless_regularization_is_rejected_in_words_or_survived(policy):
     contexts = 1e4 * np.vstack([ROWS, ROWS[:1] * (1 + 1e-12)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -157,7 +157,7 @@ def test_a_hopeless_regularization_is_refused_in_words_or_survived(policy):
     assert np.isfinite(policy.choose(contexts).score)
 
 
-def test_rewards_that_add_up_to_infinity_are_refused():
+def test_rewards_that_add_up_to_infinity_are_rejected():
     policy = kb.KernelUCB(Gaussian(length_scale=1.0))
     for _ in range(2):
         decision = policy.choose(ROWS[:1])
@@ -186,7 +186,7 @@ def test_a_decision_cannot_be_written_on():
         decision.context[:] = 9.0
 
 
-def test_what_is_awaited_is_a_copy():
+def test_what_is_pending_is_a_copy():
     policy = kb.KernelUCB(Gaussian(length_scale=1.0))
     context = ROWS[0].copy()
     policy.expect(kb.Decision(action=0, context=context, id="mine"))
@@ -204,22 +204,22 @@ def test_decisions_can_be_copied_and_sent_to_another_process():
     assert pickle.loads(pickle.dumps(decision)).id == decision.id
 
 
-def test_nothing_learnt_cannot_be_unlearnt_by_hand():
+def test_nothing_learned_cannot_be_unlearned_by_hand():
     policy = kb.KernelUCB(Gaussian(length_scale=1.0))
     policy.warm_start(ROWS[:1], [1.0])
 
-    with pytest.raises(NotLearnt, match="No decision has been learnt"):
+    with pytest.raises(NotLearnt, match="No decision has been learned"):
         policy.unlearn(kb.Decision(action=0, context=ROWS[0]), 1.0)
 
     assert policy.round_index == 1
 
 
-def test_another_kernel_is_refused_even_where_its_similarities_agree(tmp_path):
+def test_another_kernel_is_rejected_even_where_its_similarities_agree(tmp_path):
     policy = kb.KernelUCB(Gaussian(length_scale=0.5))
     policy.learn(policy.choose(ROWS), 1.0)
     policy.save(tmp_path / "policy.kb")
 
-    with pytest.raises(ForeignFile, match="not the one this policy learnt with"):
+    with pytest.raises(ForeignFile, match="not the one this policy learned with"):
         kb.load(tmp_path / "policy.kb", kernel=Matern(smoothness=0.5, length_scale=9.0))
 
 
@@ -235,7 +235,7 @@ def test_linucb_takes_sparse_rows_and_arrays_of_columns(model):
         sparse.learn(right, float(row))
 
 
-def test_a_label_that_is_no_id_is_refused():
+def test_a_label_that_is_no_id_is_rejected():
     policy = kb.LinUCB(model="disjoint")
 
     with pytest.raises(InvalidContexts, match="An id is an integer or a string"):
@@ -243,8 +243,8 @@ def test_a_label_that_is_no_id_is_refused():
 
 
 @pytest.mark.parametrize("stage", [0, -1, 10**6, 1.5, "a", True])
-def test_levels_that_no_walk_visits_are_refused(stage):
-    policy = kb.SupKernelUCB(Gaussian(length_scale=1.0), norm_bound=1.0)
+def test_levels_that_no_walk_visits_are_rejected(stage):
+    policy = kb.SupKernelUCB(Gaussian(length_scale=1.0), norm_bound=1.0, exploration="theory")
     decision = replace(policy.choose(ROWS), stage=stage)
 
     with pytest.raises(DecisionError, match=r"evel is a whole number from 1|`stage` of a decision must be"):
@@ -267,13 +267,13 @@ def test_a_schedule_has_to_give_a_number(value):
 
 
 @pytest.mark.parametrize("seed", ["a", -1, 1.5])
-def test_a_seed_that_is_none_is_refused(seed):
+def test_a_seed_that_is_none_is_rejected(seed):
     with pytest.raises(InvalidParameter, match="A seed is"):
         kb.UniformRandom(seed=seed)
 
 
 @pytest.mark.parametrize("values", [{}, {"action": 1}, {"action": 1, "context": {"unknown": 2}}, [1, 2], None])
-def test_values_that_are_no_decision_are_refused(values):
+def test_values_that_are_no_decision_are_rejected(values):
     with pytest.raises(DecisionError, match="not a decision"):
         kb.Decision.from_dict(values)
 
@@ -344,7 +344,7 @@ def test_a_masked_truth_value_is_not_taken_for_what_lies_below_the_mask():
     assert policy.choose(ROWS, eligible=eligible.filled(False)).action > 0
 
 
-def test_a_refused_id_does_not_move_the_random_state():
+def test_a_rejected_id_does_not_move_the_random_state():
     policy, other = kb.UniformRandom(seed=0), kb.UniformRandom(seed=0)
 
     for _ in range(20):
@@ -357,7 +357,7 @@ def test_a_refused_id_does_not_move_the_random_state():
 
 @pytest.mark.parametrize("kind", [np.float32, np.int8, np.uint64])
 def test_numbers_of_numpy_are_saved_like_others(kind, tmp_path):
-    policy = kb.SupKernelUCB(Gaussian(length_scale=1.0), norm_bound=kind(1), noise_scale=kind(1))
+    policy = kb.SupKernelUCB(Gaussian(length_scale=1.0), exploration="theory", norm_bound=kind(1), noise_scale=kind(1))
 
     policy.save(tmp_path / "policy.kb")
 

@@ -15,6 +15,7 @@ from kernelbandits import _files
 from kernelbandits._files import read_container, write_container
 from kernelbandits.errors import CannotSave, DamagedFile, ForeignFile, InvalidParameter, NewerFile, SavedFileError
 from kernelbandits.kernels import FromCallable, Gaussian, Linear, Precomputed, SimilarityTable, TfIdf
+from kernelbandits.policies.base import fingerprint_of
 from kernelbandits.policies.experts import constant_experts
 from kernelbandits.theory import exploration as schedules
 
@@ -120,7 +121,7 @@ def test_a_file_of_a_format_that_was_never_released_says_so(monkeypatch, tmp_pat
         kb.load(tmp_path / "earlier")
 
 
-def test_a_head_that_points_outside_the_file_is_refused(tmp_path):
+def test_a_head_that_points_outside_the_file_is_rejected(tmp_path):
     head = json.dumps({"policy": {"$array": ["<f8", [10**9], 0]}}).encode()
     body = struct.pack("<8sIQ", b"KBANDITS", _files.VERSION, len(head)) + head
     (tmp_path / "forged").write_bytes(body + hashlib.sha256(body).digest())
@@ -159,10 +160,10 @@ def test_arrays_in_a_file_fill_it_and_share_nothing(tmp_path, notes, reason):
 
 
 @pytest.mark.parametrize("depth", [101, 900, 100_000])
-def test_a_head_without_end_is_refused(tmp_path, depth):
+def test_a_head_without_end_is_rejected(tmp_path, depth):
     (tmp_path / "forged").write_bytes(forged(b"[" * depth + b"]" * depth))
 
-    with pytest.raises(DamagedFile, match=r"nested|recursion"):
+    with pytest.raises(DamagedFile, match=r"nested|recursion|Stack overflow"):
         read_container(tmp_path / "forged")
 
 
@@ -179,14 +180,14 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path):
 
 
 @pytest.mark.parametrize("head", [b"[1e999]", b"[NaN]", b"[Infinity]"])
-def test_numbers_that_are_never_written_are_refused(tmp_path, head):
+def test_numbers_that_are_never_written_are_rejected(tmp_path, head):
     (tmp_path / "forged").write_bytes(forged(head))
 
     with pytest.raises(DamagedFile, match="not finite"):
         read_container(tmp_path / "forged")
 
 
-def test_a_head_longer_than_its_file_is_refused(tmp_path):
+def test_a_head_longer_than_its_file_is_rejected(tmp_path):
     content = struct.pack("<8sIQ", b"KBANDITS", _files.VERSION, 2**40) + b"{}"
     (tmp_path / "forged").write_bytes(content + hashlib.sha256(content).digest())
 
@@ -215,12 +216,12 @@ CHANGES = {
     "a parameter that is not known": lambda content: content["policy"].update(color="red"),
     "a generator without a state": lambda content: content["generator"].pop("state"),
     "half an id": lambda content: content["ledger"]["rewards"].update(ends=np.array([5])),
-    "a decision that was learnt": lambda content: content["ledger"]["pending"].append({"id": 3}),
+    "a decision that was learned": lambda content: content["ledger"]["pending"].append({"id": 3}),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_state_that_no_policy_has_is_refused(tmp_path, change):
+def test_a_state_that_no_policy_has_is_rejected(tmp_path, change):
     path = changed(trained(), tmp_path / "policy.kb", change)
 
     with pytest.raises(SavedFileError):
@@ -248,7 +249,7 @@ EXTREMES = {
 
 
 @pytest.mark.parametrize("case", EXTREMES)
-def test_numbers_that_fit_and_mean_nothing_are_refused(tmp_path, case):
+def test_numbers_that_fit_and_mean_nothing_are_rejected(tmp_path, case):
     make, name, value = EXTREMES[case]
     policy = make()
     for _ in range(3):
@@ -357,7 +358,7 @@ def test_a_function_is_named_and_has_to_be_handed_over_again(tmp_path):
 
     with pytest.raises(ForeignFile, match=r"shared_letters.*load\(path, kernel="):
         kb.load(tmp_path / "policy.kb")
-    with pytest.raises(ForeignFile, match="not the one this policy learnt with"):
+    with pytest.raises(ForeignFile, match="not the one this policy learned with"):
         kb.load(tmp_path / "policy.kb", kernel=FromCallable(other_letters, kb.kernels.Strings()))
     with pytest.raises(ForeignFile, match="does not take the points"):
         kb.load(tmp_path / "policy.kb", kernel=Gaussian(length_scale=1.0))
@@ -458,3 +459,38 @@ def test_thousands_of_decisions_are_the_same_after_saving_in_between(tmp_path):
         if number % 50 == 0:
             policy.save(tmp_path / "policy.kb")
             policy = kb.load(tmp_path / "policy.kb")
+
+
+@pytest.mark.parametrize("policies", [[int], [kb.KernelUCB, "KernelUCB"], [object()]])
+def test_policy_classes_given_to_load_are_policies(tmp_path, policies):
+    kb.UniformRandom(seed=0).save(tmp_path / "policy.kb")
+
+    with pytest.raises(InvalidParameter, match="inherit from Policy"):
+        kb.load(tmp_path / "policy.kb", policies=policies)
+
+
+@pytest.mark.parametrize("expires", [np.inf, -np.inf, np.nan, "soon"])
+def test_a_time_of_expiry_in_a_file_is_a_finite_number(expires):
+    policy = kb.KernelUCB(Gaussian(length_scale=1.0))
+    policy.expect(policy.choose([[0.0], [1.0]], id="first"), expires=7.0)
+    state = policy._ledger.state()
+    assert list(state["expires"]) == [7.0]
+
+    with pytest.raises(SavedFileError, match="time at which it expires"):
+        policy.copy()._ledger.restore({**state, "expires": [expires]})
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [kb.KernelUCB(Gaussian(length_scale=1.0), seed=3), kb.EXP4(constant_experts(2), horizon=10, seed=3)],
+    ids=["KernelUCB", "EXP4"],
+)
+def test_a_description_has_no_seed(policy):
+    """Workers that are seeded differently share their policy's description, and may exchange decisions."""
+    assert "seed" not in policy.describe()
+
+
+def test_a_fingerprint_does_not_depend_on_the_order_of_parameters():
+    one, other = ({"class": "KernelUCB", "exploration": 1.0}, {"exploration": 1.0, "class": "KernelUCB"})
+
+    assert fingerprint_of(one) == fingerprint_of(other) != fingerprint_of({**one, "exploration": 2.0})

@@ -1,13 +1,17 @@
 """Slates of policies that draw: each place has its exact probability given the places above it."""
 
+import itertools
 from collections import Counter
+from math import log, pi, sqrt
 
 import numpy as np
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.errors import InvalidContexts, NotSupported
+from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels import Gaussian
+from kernelbandits.policies import slates
+from kernelbandits.theory import GPUCBFinite
 
 CONTEXTS = np.random.default_rng(0).uniform(size=(5, 2))
 IDS = list("abcde")
@@ -72,6 +76,26 @@ def test_a_place_of_a_diverse_slate_is_a_choice_after_expecting_the_places_above
             width = expecting.explain(decision).width
             assert decision.width == pytest.approx(width, rel=1e-7)
             expecting.expect(decision)
+
+
+def test_a_place_of_a_diverse_slate_is_explored_as_a_round_of_the_remaining_actions():
+    """The exploration of this schedule depends on the round and on the number of actions."""
+    policy = kb.GPUCB(Gaussian(length_scale=0.5), noise_variance=0.3, exploration=GPUCBFinite(failure_probability=0.1))
+    policy.warm_start(CONTEXTS[:3], [0.4, 0.5, 0.45], times=3)
+    n_actions, t = len(CONTEXTS), policy.round_index
+
+    slate = policy.choose(CONTEXTS, k=4, diverse=True)
+
+    expecting, explorations = policy.copy(), []
+    for place, decision in enumerate(slate):
+        single = expecting.choose(CONTEXTS, eligible=remaining(slate, place))
+        assert (decision.action, decision.score) == (single.action, pytest.approx(single.score, rel=1e-9))
+        expecting.expect(decision)
+        explorations.append((decision.score - decision.mean) / decision.width)
+    betas = [2 * log((n_actions - place) * (t + place) ** 2 * pi**2 / (6 * 0.1)) for place in range(4)]
+    assert explorations[0] == pytest.approx(sqrt(0.3 * betas[0]), rel=1e-9)
+    for place in range(1, 4):  # placed actions count as pending, which widens the interval by a factor
+        assert explorations[place] > sqrt(0.3 * betas[place])
 
 
 def test_diversity_changes_the_probabilities():
@@ -140,7 +164,7 @@ def test_diverse_slates_need_widths():
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_refused_slate_does_not_move_the_random_state(name):
+def test_a_rejected_slate_does_not_move_the_random_state(name):
     policy, other = MAKERS[name](), MAKERS[name]()
 
     with pytest.raises(kb.errors.InvalidParameter):
@@ -162,3 +186,100 @@ def test_tied_actions_of_a_thompson_slate_are_split():
     counts = Counter(slate[0].action for slate in slates)
     for row in range(3):
         assert abs(counts[row] - 600 * expected[row]) < 5.0 * np.sqrt(600 * expected[row] * (1.0 - expected[row]))
+
+
+WITH_THOMPSON = {
+    **MAKERS,
+    "KernelUCB": lambda: learned(ties="random", seed=3),
+    "KernelThompson": lambda: thompson(),
+    "Mixed Thompson": lambda: kb.Mixed(thompson(), epsilon=0.3, seed=1),
+}
+
+
+def thompson():
+    policy = kb.KernelThompson(Gaussian(length_scale=0.5), regularization=0.3, exploration=0.6, seed=1)
+    policy.warm_start(CONTEXTS[:3], [0.4, 0.5, 0.45], times=3)
+    return policy
+
+
+@pytest.mark.parametrize("name", WITH_THOMPSON)
+def test_the_probability_of_a_slate_is_that_with_which_it_is_drawn(name):
+    policy = WITH_THOMPSON[name]()
+
+    for _ in range(20):
+        slate = policy.choose(CONTEXTS, k=3, ids=IDS)
+        expected = [decision.propensity for decision in slate]
+        assert policy.slate_probabilities(CONTEXTS, slate.actions, ids=IDS) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", WITH_THOMPSON)
+def test_slates_and_places_have_the_probabilities_of_all_slates_together(name):
+    """The oracle: every slate of the round, enumerated."""
+    policy, k = WITH_THOMPSON[name](), 3
+    every = list(itertools.permutations(range(5), k))
+    shares = np.array([policy.slate_probabilities(CONTEXTS, slate, ids=IDS).prod() for slate in every])
+    expected = np.zeros((k, 5))
+    for slate, share in zip(every, shares, strict=True):
+        expected[np.arange(k), list(slate)] += share
+
+    found = policy.place_probabilities(CONTEXTS, k, ids=IDS)
+
+    assert shares.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(found[0], policy.probabilities(CONTEXTS, ids=IDS), atol=1e-12)
+
+
+def test_asking_for_probabilities_of_slates_changes_nothing():
+    asked, other = WITH_THOMPSON["Mixed Thompson"](), WITH_THOMPSON["Mixed Thompson"]()
+
+    asked.slate_probabilities(CONTEXTS, [0, 4, 2])
+    asked.place_probabilities(CONTEXTS, 3)
+
+    assert asked.choose(CONTEXTS, k=5).actions.tolist() == other.choose(CONTEXTS, k=5).actions.tolist()
+
+
+def test_many_beginnings_of_slates_are_sampled(monkeypatch):
+    policy = MAKERS["Softmax"]()
+    exact = policy.place_probabilities(CONTEXTS, 4)
+    monkeypatch.setattr(slates, "MOST_BEGINNINGS", 10)
+
+    sampled = policy.place_probabilities(CONTEXTS, 4)
+
+    assert not np.array_equal(sampled, exact)
+    np.testing.assert_allclose(sampled, exact, atol=0.06)
+    np.testing.assert_allclose(sampled.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(sampled, policy.place_probabilities(CONTEXTS, 4))
+
+
+def test_only_eligible_actions_have_places():
+    policy, eligible = MAKERS["Mixed"](), np.array([True, False, True, True, False])
+
+    found = policy.place_probabilities(CONTEXTS, 2, eligible=eligible)
+    of_slate = policy.slate_probabilities(CONTEXTS, [3, 0], eligible=eligible)
+
+    assert (found.shape, found[:, ~eligible].tolist()) == ((2, 5), [[0.0, 0.0]] * 2)
+    np.testing.assert_allclose(
+        of_slate, [found[0, 3], policy.probabilities(CONTEXTS, eligible=np.array([1, 0, 1, 0, 0], dtype=bool))[0]]
+    )
+    np.testing.assert_allclose(
+        policy.slate_probabilities(kb.Catalog(CONTEXTS).only([0, 2, 3]), [3, 0]),
+        policy.slate_probabilities(CONTEXTS, [3, 0], eligible=eligible),
+    )
+    uniform = kb.UniformRandom().place_probabilities(CONTEXTS, 2, eligible=eligible)
+    np.testing.assert_allclose(uniform, np.tile(eligible / 3.0, (2, 1)))
+
+
+@pytest.mark.parametrize("wrong", [[0, 0], [], [[0, 1]], [0.5], [0, 5], [-1], "ab"])
+def test_what_is_no_slate_has_no_probability(wrong):
+    with pytest.raises(InvalidParameter, match="A slate"):
+        MAKERS["Mixed"]().slate_probabilities(CONTEXTS, wrong)
+
+
+def test_lengths_of_slates_are_checked_and_diverse_slates_are_built_once():
+    policy = learned()
+    with pytest.raises(InvalidParameter, match="k must be a number from 1 to the 5"):
+        policy.place_probabilities(CONTEXTS, 6)
+    with pytest.raises(NotSupported, match="built once"):
+        policy._ranking(policy._actions(CONTEXTS, None), diverse=True).copy()
+    with pytest.raises(NotSupported, match="one action at a time"):
+        kb.UCB1(reward_range=(0, 1)).place_probabilities(CONTEXTS, 2)

@@ -49,7 +49,7 @@ def test_the_weight_grows_with_rounds_and_actions_or_knows_the_horizon():
     assert GrowingGapWeight(scale=3.0, horizon=100)(round_index=16, n_actions=9) == 90.0
 
 
-def test_the_round_that_is_awaited_counts_in_the_weight():
+def test_the_round_that_is_pending_counts_in_the_weight():
     policy, contexts = trained(gap_weight=GrowingGapWeight(scale=3.0)), np.random.default_rng(2).normal(size=(4, 2))
     means = policy.posterior.predict(contexts).mean
     policy.expect(policy.choose(contexts))
@@ -79,7 +79,7 @@ def test_a_schedule_of_ones_own_is_used_and_not_saved(tmp_path):
         policy.choose(contexts)
 
 
-def test_weights_that_are_none_are_refused():
+def test_weights_that_are_none_are_rejected():
     for weight in (0.0, -1.0, np.nan, "large"):
         with pytest.raises(InvalidParameter, match="weight of gaps"):
             kb.KernelSquareCB(KERNEL, gap_weight=weight)

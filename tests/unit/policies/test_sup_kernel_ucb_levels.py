@@ -8,7 +8,14 @@ from numpy.testing import assert_allclose
 
 import kernelbandits as kb
 from definitions import ridge
-from kernelbandits.errors import DecisionError, GuaranteeVoid, InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.errors import (
+    DecisionError,
+    GuaranteeVoid,
+    InvalidContexts,
+    InvalidParameter,
+    KernelBanditWarning,
+    NotSupported,
+)
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.policies import BaseKernelUCB
 
@@ -48,7 +55,13 @@ def test_a_level_is_the_ridge_estimate_of_its_own_rounds(regularization):
 
 def test_the_valid_scale_is_noise_plus_bias():
     policy = kb.SupKernelUCB(
-        KERNEL, regularization=0.7, horizon=1000, n_actions=6, norm_bound=3.0, failure_probability=0.1
+        KERNEL,
+        regularization=0.7,
+        horizon=1000,
+        n_actions=6,
+        norm_bound=3.0,
+        exploration="theory",
+        failure_probability=0.1,
     )
 
     eta = sqrt(2 * log(2 * 6 * 1000 * 5 / 0.1))  # S = ceil(½ log2 1000) = 5
@@ -57,14 +70,37 @@ def test_the_valid_scale_is_noise_plus_bias():
 
 def test_the_printed_scale_knows_neither_noise_nor_norm():
     policy = kb.SupKernelUCB(
-        KERNEL, regularization=0.7, horizon=1000, n_actions=6, failure_probability=0.1, mode="paper"
+        KERNEL,
+        regularization=0.7,
+        horizon=1000,
+        n_actions=6,
+        failure_probability=0.1,
+        exploration="theory",
+        mode="paper",
     )
 
     assert policy.scale_at(1) == pytest.approx(sqrt(2 * log(2 * 1000 * 6 / 0.1)))
 
 
+@pytest.mark.parametrize(("horizon", "n_actions", "delta"), [(1000, 6, 0.1), (50, 3, 0.01), (7, 1, 0.3)])
+def test_the_printed_scale_of_sup_lin_ucb_is_the_alpha_of_chu_et_al(horizon, n_actions, delta):
+    """α = sqrt(½ ln(2TK/δ)) with C = I + Σ x xᵀ, so the bonus of a context is α sqrt(xᵀ C⁻¹ x)."""
+    policy = kb.SupLinUCB(
+        horizon=horizon, n_actions=n_actions, failure_probability=delta, mode="paper", exploration="theory"
+    )
+    alpha = sqrt(0.5 * log(2 * horizon * n_actions / delta))
+    rows = np.random.default_rng(0).normal(size=(n_actions, 3)) / 3.0
+
+    (step,) = [policy.walk(rows)[0]]
+
+    assert policy.scale_at(1) == pytest.approx(alpha)
+    assert_allclose(step.scaled_width, alpha * np.linalg.norm(rows, axis=1))  # C = I before the first reward
+
+
 def test_the_anytime_scale_follows_the_round_and_the_most_actions_seen():
-    policy = kb.SupKernelUCB(KERNEL, regularization=0.7, norm_bound=3.0, failure_probability=0.1, noise_scale=0.2)
+    policy = kb.SupKernelUCB(
+        KERNEL, regularization=0.7, norm_bound=3.0, exploration="theory", failure_probability=0.1, noise_scale=0.2
+    )
 
     eta = sqrt(2 * log(2 * 6 * 4 * pi**2 * 100**2 / (6 * 0.1)))  # S_100 = 4
     assert policy.scale_at(100, n_actions=6) == pytest.approx(0.2 * eta + sqrt(0.7) * 3.0)
@@ -74,7 +110,13 @@ def test_the_anytime_scale_follows_the_round_and_the_most_actions_seen():
 
 def test_doubling_gives_each_epoch_its_horizon_and_its_share_of_the_failures():
     policy = kb.SupKernelUCB(
-        KERNEL, regularization=0.7, norm_bound=3.0, failure_probability=0.1, n_actions=6, unknown_horizon="doubling"
+        KERNEL,
+        regularization=0.7,
+        norm_bound=3.0,
+        exploration="theory",
+        failure_probability=0.1,
+        n_actions=6,
+        unknown_horizon="doubling",
     )
 
     for round_index, epoch in [(1, 0), (2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (1000, 9)]:
@@ -123,7 +165,7 @@ THRESHOLDS = {
     "horizon": ({"horizon": 300, "n_actions": 6, "exploration": 0.4}, 4.0, lambda t: 300),
     "paper": ({"horizon": 300, "n_actions": 6, "exploration": 0.1, "mode": "paper"}, 1.0, lambda t: 300),
     "anytime by hand": ({"exploration": 0.4}, 4.0, lambda t: t),
-    "anytime": ({"norm_bound": 0.05, "noise_scale": 0.05}, 4.0, lambda t: t),
+    "anytime": ({"norm_bound": 0.05, "noise_scale": 0.05, "exploration": "theory"}, 4.0, lambda t: t),
     "doubling": ({"exploration": 0.4, "unknown_horizon": "doubling"}, 4.0, lambda t: 2 ** (t.bit_length() - 1)),
 }
 
@@ -152,7 +194,7 @@ def test_a_level_exploits_below_one_over_the_root_of_the_horizon_and_narrows_bel
     assert all(wrong.values()), wrong  # each of the wrong rules would have been noticed
 
 
-def test_a_decision_is_learnt_by_its_own_level_only():
+def test_a_decision_is_learned_by_its_own_level_only():
     policy = kb.SupKernelUCB(KERNEL, horizon=300, n_actions=6, exploration=0.1, regularization=0.5)
 
     decisions = played(policy, 250)
@@ -210,7 +252,7 @@ def test_the_walk_shows_levels_active_sets_and_outcomes():
         {"horizon": 300, "n_actions": 6, "exploration": 0.3},
         {"horizon": 300, "n_actions": 6, "exploration": 0.05, "explore": "lowest"},
         {"exploration": 0.05},
-        {"norm_bound": 1.0, "unknown_horizon": "doubling"},
+        {"norm_bound": 1.0, "unknown_horizon": "doubling", "exploration": "theory"},
     ],
     ids=str,
 )
@@ -223,12 +265,26 @@ def test_an_explanation_comes_from_the_level_that_decided(parameters):
 
         assert explanation.mean == pytest.approx(decision.mean, abs=1e-9)
         assert explanation.width == pytest.approx(decision.width)
-        assert sum(part.share for part in explanation.contributions) == pytest.approx(explanation.mean, abs=1e-9)
+        assert sum(part.effect for part in explanation.contributions) == pytest.approx(explanation.mean, abs=1e-9)
         policy.learn(decision, rewards[decision.action])
 
 
-def test_more_rounds_than_the_horizon_are_said_once():
-    policy = kb.SupKernelUCB(KERNEL, horizon=3, n_actions=6, norm_bound=1.0)
+def test_a_decision_without_its_memo_is_explained_by_its_stage():
+    policy = kb.SupKernelUCB(KERNEL, regularization=0.5, horizon=300, n_actions=6, exploration=0.1)
+    decisions = played(policy, 200)
+    means = set()
+    for stage in (None, 3, 4):
+        decision = next(one for one in decisions if one.stage == stage)
+        explained = policy.explain(replace(decision, memo={})).mean
+
+        level = policy.stages[(stage or 1) - 1]
+        assert explained == pytest.approx(level.estimate(decision.context[None]).mean[0], abs=1e-9)
+        means.add(explained)
+    assert len(means) == 3
+
+
+def test_more_rounds_than_the_horizon_are_reported_once():
+    policy = kb.SupKernelUCB(KERNEL, horizon=3, n_actions=6, norm_bound=1.0, exploration="theory")
     played(policy, 3)
     contexts, _ = next(world(0))
 
@@ -238,15 +294,15 @@ def test_more_rounds_than_the_horizon_are_said_once():
     policy.choose(contexts)
 
 
-def test_more_actions_than_declared_are_refused():
-    policy = kb.SupKernelUCB(KERNEL, horizon=10, n_actions=5, norm_bound=1.0)
+def test_more_actions_than_declared_are_rejected():
+    policy = kb.SupKernelUCB(KERNEL, horizon=10, n_actions=5, norm_bound=1.0, exploration="theory")
 
     with pytest.raises(InvalidContexts, match="at most n_actions = 5 actions, got 6"):
         policy.choose(np.zeros((6, 2)))
 
 
 def test_slates_and_warm_starts_have_no_meaning_here():
-    policy = kb.SupKernelUCB(KERNEL, horizon=10, n_actions=5, norm_bound=1.0)
+    policy = kb.SupKernelUCB(KERNEL, horizon=10, n_actions=5, norm_bound=1.0, exploration="theory")
 
     with pytest.raises(NotSupported, match="one action at a time"):
         policy.choose(np.zeros((5, 2)), k=2)
@@ -257,9 +313,11 @@ def test_slates_and_warm_starts_have_no_meaning_here():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"horizon": 10, "n_actions": 5}, "norm_bound"),
+        ({"horizon": 10, "n_actions": 5, "exploration": "theory"}, "norm_bound"),
+        ({"horizon": 10, "norm_bound": 1.0}, "belong to the exploration of the theorem"),
+        ({"horizon": 10, "mode": "paper"}, "Give exploration='theory' too"),
         ({"mode": "paper"}, "needs a known horizon"),
-        ({"horizon": 10, "norm_bound": 1.0}, "n_actions"),
+        ({"horizon": 10, "norm_bound": 1.0, "exploration": "theory"}, "n_actions"),
         ({"horizon": 0, "n_actions": 5, "norm_bound": 1.0}, "horizon"),
         ({"horizon": 10, "n_actions": 0, "norm_bound": 1.0}, "number of actions"),
         ({"norm_bound": -1.0}, "norm"),
@@ -273,14 +331,14 @@ def test_slates_and_warm_starts_have_no_meaning_here():
         ({"norm_bound": 1.0, "regularization": 0.0}, "regularization must be positive"),
     ],
 )
-def test_bad_parameters_are_refused(arguments, message):
+def test_bad_parameters_are_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.SupKernelUCB(KERNEL, **arguments)
 
 
 @pytest.mark.parametrize("name", ["epoch", "level"])
 @pytest.mark.parametrize("noted", [2**60, 65, -1])
-def test_epochs_and_levels_that_no_run_reaches_are_refused(name, noted):
+def test_epochs_and_levels_that_no_run_reaches_are_rejected(name, noted):
     """Epoch m has 2^m rounds: one of 2^60 would take for ever to compute."""
     policy = kb.SupKernelUCB(KERNEL, exploration=1.0, unknown_horizon="doubling")
     decision = policy.choose(np.eye(2))
@@ -290,3 +348,31 @@ def test_epochs_and_levels_that_no_run_reaches_are_refused(name, noted):
         with pytest.raises(DecisionError, match=rf"whole number from 0 to 64 as memo\['{name}'\]"):
             call()
     policy.learn(decision, 0.5)
+
+
+@pytest.mark.parametrize("horizon", [100, 2_000])
+@pytest.mark.parametrize("regularization", [0.25, 4.0])
+@pytest.mark.parametrize("span", [1.0, 30.0])
+def test_an_exploration_with_which_nothing_is_learned_is_rejected_with_the_smallest_that_works(
+    horizon, regularization, span
+):
+    """Before the first reward, every width is sqrt(1/γ): exploration · width must be above span / sqrt(T)."""
+    options = {"horizon": horizon, "regularization": regularization, "reward_range": (0.0, span)}
+    least = span * sqrt(regularization / horizon)
+
+    with pytest.raises(InvalidParameter, match=rf"has to be above {least:.4g}"):
+        kb.SupKernelUCB(KERNEL, exploration=least, **options)
+
+    assert kb.SupKernelUCB(KERNEL, exploration=1.001 * least, **options).choose(np.eye(2)).stage is not None
+    assert kb.SupKernelUCB(KERNEL, **options).choose(np.eye(2)).stage is not None  # the default
+
+
+@pytest.mark.parametrize("make", [kb.SupLinUCB, lambda **options: kb.SupKernelUCB(Linear(), **options)])
+def test_contexts_too_short_to_learn_anything_are_reported_once(make):
+    policy = make(horizon=100, exploration=0.1)
+
+    with pytest.warns(KernelBanditWarning, match=r"Nothing was learned.*has to be above 0\.2"):
+        assert policy.choose([[0.5, 0.0], [0.0, 0.5]]).stage is None
+
+    policy.choose([[0.5, 0.0], [0.0, 0.5]])
+    assert make(horizon=100, exploration=0.201).choose([[0.5, 0.0], [0.0, 0.5]]).stage is not None

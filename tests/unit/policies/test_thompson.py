@@ -15,7 +15,7 @@ GAMMA = 0.2
 
 
 def trained(kernel=KERNEL, n_rounds=15, **options):
-    policy = kb.KernelThompson(kernel, **{"regularization": GAMMA, "seed": 3, **options})
+    policy = kb.KernelThompson(kernel, **{"regularization": GAMMA, "exploration": sqrt(GAMMA), "seed": 3, **options})
     rng = np.random.default_rng(1)
     policy.warm_start(rng.normal(size=(n_rounds, 2)), rng.normal(size=n_rounds))
     return policy
@@ -44,11 +44,11 @@ def in_standard_errors(draws, mean, covariance):
 
 
 @pytest.mark.parametrize("exploration", [1.0, 0.4])
-@pytest.mark.parametrize("is_awaited", [False, True])
-def test_draws_have_the_mean_and_the_covariance_of_the_process(exploration, is_awaited):
+@pytest.mark.parametrize("is_pending", [False, True])
+def test_draws_have_the_mean_and_the_covariance_of_the_process(exploration, is_pending):
     policy, contexts = trained(exploration=exploration * sqrt(GAMMA)), np.random.default_rng(2).normal(size=(4, 2))
     pending = None
-    if is_awaited:
+    if is_pending:
         decision = policy.choose(contexts)
         policy.expect(decision)
         pending = decision.context[None]
@@ -112,7 +112,7 @@ def test_shares_are_near_the_probability_of_being_the_best(draws):
     np.testing.assert_array_less(np.abs(probabilities - ideal), 5 * np.sqrt(ideal * (1 - ideal) / 18_000) + 1e-3)
 
 
-def test_probabilities_are_the_same_until_something_is_learnt():
+def test_probabilities_are_the_same_until_something_is_learned():
     policy, contexts = trained(propensity_draws=100), np.random.default_rng(2).normal(size=(6, 2))
 
     first = policy.probabilities(contexts)
@@ -137,12 +137,12 @@ def test_equal_actions_draw_equal_rewards():
     assert trained(ties="random").probabilities(contexts[[0, 2]]).tolist() == [0.5, 0.5]
 
 
-def test_the_default_is_the_posterior_itself():
-    policy = trained()
+def test_the_default_is_a_quarter_of_the_deviation_of_the_posterior():
+    policy = trained(exploration=None)
 
-    assert policy.exploration == Constant(sqrt(GAMMA))
+    assert policy.exploration == Constant(sqrt(GAMMA) / 4)
     assert policy.get_params()["exploration"] is None
-    assert policy.clone(regularization=0.5).exploration == Constant(sqrt(0.5))
+    assert policy.clone(regularization=0.5).exploration == Constant(sqrt(0.5) / 4)
 
 
 def test_without_exploration_it_is_greedy():
@@ -163,7 +163,7 @@ def test_a_single_draw_is_followed_with_certainty():
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_rewards_of_any_scale_are_drawn(scale):
-    policy = kb.KernelThompson(scale**2 * KERNEL, regularization=0.2 * scale**2, seed=3)
+    policy = kb.KernelThompson(scale**2 * KERNEL, regularization=0.2 * scale**2, exploration=scale * sqrt(0.2), seed=3)
     plain = trained(n_rounds=15)
     rng = np.random.default_rng(1)
     policy.warm_start(rng.normal(size=(15, 2)), scale * rng.normal(size=15))
@@ -226,7 +226,7 @@ def test_it_finds_the_best_action():
     assert late > 40
 
 
-def test_what_cannot_be_is_refused():
+def test_what_cannot_be_is_rejected():
     with pytest.raises(InvalidParameter, match="Draws are made"):
         kb.KernelThompson(KERNEL, draws="paths")
     with pytest.raises(InvalidParameter, match="even, got 7"):
@@ -237,5 +237,5 @@ def test_what_cannot_be_is_refused():
         kb.KernelThompson(KERNEL, ties="highest")
     with pytest.raises(NotSupported, match="draws='joint'"):
         kb.KernelThompson(Delta(), draws="features")
-    with pytest.raises(NotSupported, match="Random features are drawn for"):
+    with pytest.raises(NotSupported, match="need a kernel with a spectral density"):
         kb.KernelThompson(KERNEL + Linear(), draws="features").choose(np.eye(3))

@@ -40,6 +40,6 @@ def test_exact_ties_are_kept_in_files(tmp_path):
 
 
 @pytest.mark.parametrize("make", [KLUCB, lambda **rule: KernelThompson(Delta(), **rule)])
-def test_policies_that_know_no_exact_ties_refuse_them(make):
+def test_policies_that_know_no_exact_ties_reject_them(make):
     with pytest.raises(InvalidParameter, match="ties='exact'"):
         make(ties="exact")

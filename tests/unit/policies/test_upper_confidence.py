@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 import kernelbandits as kb
 from definitions import log_det_gain, ridge
 from kernelbandits.errors import GuaranteeVoid, InvalidParameter, InvalidReward
-from kernelbandits.kernels import Gaussian, Linear
+from kernelbandits.kernels import Delta, Gaussian, Linear
 from kernelbandits.theory import exploration as schedules
 
 KERNEL = Gaussian(length_scale=0.4)
@@ -84,7 +84,7 @@ def test_an_id_of_ones_own_names_the_decision_once():
     policy.learn(decision, 0.5)
 
     assert decision.id == "request 17"
-    with pytest.raises(kb.errors.AlreadyLearnt, match="'request 17' was learnt or is pending"):
+    with pytest.raises(kb.errors.AlreadyLearnt, match="'request 17' was learned or is pending"):
         policy.choose(ROUND, id="request 17")
     with pytest.raises(InvalidParameter, match="a string that is not empty"):
         policy.choose(ROUND, id="")
@@ -193,7 +193,7 @@ def test_a_diverse_slate_is_what_choosing_and_expecting_one_by_one_gives(n_await
             )
 
 
-def test_diversity_spreads_a_slate_over_twins():
+def test_diversity_spreads_a_slate_over_duplicates():
     twins = np.array([[0.1, 0.1], [0.1, 0.1001], [0.9, 0.9], [0.9, 0.9001]])
     policy = kb.KernelUCB(KERNEL, regularization=0.1)
 
@@ -210,7 +210,7 @@ def test_tied_places_of_a_random_slate_have_conditional_propensities():
     assert slate.propensity == pytest.approx(1 / 24)
 
 
-def test_members_of_a_slate_are_learnt_one_by_one():
+def test_members_of_a_slate_are_learned_one_by_one():
     policy = warm()
     slate = policy.choose(ROUND, k=3)
 
@@ -221,7 +221,7 @@ def test_members_of_a_slate_are_learnt_one_by_one():
 
 
 @pytest.mark.parametrize("k", [0, 8, -1, 2.0, True, "2"])
-def test_a_slate_longer_than_the_round_is_refused(k):
+def test_a_slate_longer_than_the_round_is_rejected(k):
     with pytest.raises(InvalidParameter, match="from 1 to the 7 eligible actions"):
         warm().choose(ROUND, k=k)
 
@@ -243,13 +243,13 @@ def test_an_explanation_adds_up():
     whole, short = policy.explain(decision, most=100), policy.explain(decision, most=3)
 
     assert len(whole.contributions) == 12
-    assert sum(part.share for part in whole.contributions) == pytest.approx(whole.mean)
+    assert sum(part.effect for part in whole.contributions) == pytest.approx(whole.mean)
     assert whole.remainder == pytest.approx(0.0, abs=1e-9)
     assert whole.mean == pytest.approx(decision.mean)
     assert whole.score == pytest.approx(decision.score)
     assert whole.bonus == pytest.approx(0.7 * decision.width)
     assert whole.exploration_share == pytest.approx(whole.bonus / (abs(whole.mean) + whole.bonus))
-    assert sum(part.share for part in short.contributions) + short.remainder == pytest.approx(whole.mean)
+    assert sum(part.effect for part in short.contributions) + short.remainder == pytest.approx(whole.mean)
     shares = [abs(part.share) for part in whole.contributions]
     assert shares == sorted(shares, reverse=True)
 
@@ -264,10 +264,106 @@ def test_a_contribution_names_similarity_weight_times_and_reward():
     assert_allclose(part.context, [0.0, 0.0])
     assert part.similarity == pytest.approx(np.exp(-0.5))
     assert part.weight == pytest.approx(0.8 / 2.5)
-    assert part.share == pytest.approx(part.weight * part.similarity)
+    assert part.effect == pytest.approx(part.weight * part.similarity)
     assert (part.times, part.mean_reward) == (2, pytest.approx(0.4))
     assert "exploration" in str(explanation)
-    assert str(explanation).count("\n") == 3
+    assert str(explanation).count("\n") == 3  # sentence, header, context, exploration
+
+
+@pytest.mark.parametrize(
+    ("kernel", "constant"),
+    [
+        (KERNEL + 0.5, 0.5),
+        (2.0 * (KERNEL + 0.5) + 0.25, 1.25),
+        (KERNEL + 0.5 * Linear(), None),
+        ((KERNEL + 0.5) * (KERNEL + 1.0), None),
+    ],
+    ids=["sum", "scaled", "none", "product"],
+)
+def test_the_usual_reward_is_the_part_that_is_the_same_everywhere(kernel, constant):
+    rng = np.random.default_rng(3)
+    past, rewards = rng.uniform(size=(9, 2)), rng.uniform(0.2, 1.0, size=9)
+    policy = kb.KernelUCB(kernel, regularization=0.3, exploration=0.4)
+    policy.warm_start(past, rewards)
+    dual = np.linalg.solve(kernel.gram(past) + 0.3 * np.eye(9), rewards)
+
+    for most in (0, 4, 9):
+        decision = policy.choose(rng.uniform(size=(5, 2)))
+        explanation = policy.explain(decision, most=most)
+        similarity = kernel.gram(past, decision.context[None])[:, 0]
+        usual = None if constant is None else pytest.approx(constant * dual.sum())
+        effects = dual * (similarity - (constant or 0.0))
+        gross = np.abs(effects).sum() + abs((constant or 0.0) * dual.sum())
+
+        assert explanation.usual == usual
+        assert [part.effect for part in explanation.contributions] == pytest.approx(
+            sorted(effects, key=abs, reverse=True)[:most]
+        )
+        assert [part.share for part in explanation.contributions] == pytest.approx(
+            [abs(part.effect) / gross for part in explanation.contributions]
+        )
+        shares = [part.share for part in explanation.contributions]
+        assert sum(shares) + explanation.usual_share + explanation.remainder_share == pytest.approx(1.0)
+        assert (explanation.usual or 0.0) + sum(
+            part.effect for part in explanation.contributions
+        ) + explanation.remainder == pytest.approx(decision.mean)
+        columns = explanation.to_columns()
+        assert sum(columns["effect"]) == pytest.approx(decision.score)
+        assert np.nansum(columns["share"]) == pytest.approx(1.0)
+        assert columns["part"].count("usual reward") == (constant is not None)
+        assert columns["part"].count("all others") == (most < 9)
+        assert ("usual reward" in str(explanation)) == (constant is not None)
+
+
+def test_an_explanation_shows_pairs_in_words_and_marks_what_it_cuts():
+    disjoint = kb.LinUCB(model="disjoint")
+    disjoint.learn(disjoint.choose([[0.25, 0.5]], ids=["shoes"]), 1.0)
+    assert "mostly from shoes: [0.25 0.5 ], and" in str(disjoint.explain(disjoint.choose([[0.25, 0.5]], ids=["shoes"])))
+
+    texts = kb.KernelUCB(kb.kernels.Spectrum(n=2))
+    texts.learn(texts.choose(["abcdefghij" * 20]), 1.0)
+    sentence, _, row, *_ = str(texts.explain(texts.choose(["abcdefghij" * 20]))).splitlines()
+    assert f"mostly from {('abcdefghij' * 4)[:39]}…, and" in sentence
+    assert row.endswith(f"{('abcdefghij' * 6)[:59]}…")
+
+
+def test_an_explanation_begins_with_a_sentence():
+    policy = kb.KernelUCB(Delta() + 1.0, regularization=0.1, exploration=0.0)
+    policy.exploration = 0.5
+    assert "is exploration alone: nothing learned so far" in str(policy.explain(policy.choose(["a"])))
+    policy.warm_start(["a", "b"], [1.0, 0.8])
+
+    decision = policy.choose(["c"])
+    explanation = policy.explain(decision)
+    sentence = str(explanation).splitlines()[0]
+    percent = round(100 * (decision.score - decision.mean) / decision.score)
+    assert sentence == (
+        f"The score {decision.score:.4g} is an estimated reward of {decision.mean:.4g}, mostly from the usual reward, "
+        f"and {percent}% exploration."
+    )
+    policy.exploration = 0.0
+    assert str(policy.explain(decision)).splitlines()[0].endswith("usual reward, without exploration.")
+    policy.exploration = 0.5
+    policy.warm_start(["c"], [-3.0], times=9)
+    negative = str(policy.explain(policy.choose(["c"]))).splitlines()[0]
+    assert "%" not in negative
+    assert negative.endswith("for exploration.")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_an_explanation_is_a_frame(kind):
+    pytest.importorskip({"arrow": "pyarrow"}.get(kind, kind))
+    policy = warm(0.7)
+    explanation = policy.explain(policy.choose(ROUND), most=2)
+
+    frame = explanation.to_frame(kind)
+
+    names = frame.column_names if kind == "arrow" else list(frame.columns)
+    assert names == list(explanation.to_columns())
+    assert len(frame) == 4  # two actions, the others, exploration
+    assert len(kb.KernelUCB(KERNEL).explain(kb.Decision(0, ROUND[0])).to_frame(kind)) == 1
+    with pytest.raises(InvalidParameter, match="'pandas', 'polars' or 'arrow'"):
+        explanation.to_frame("excel")
 
 
 def test_before_any_reward_an_explanation_is_all_exploration():
@@ -282,7 +378,7 @@ def test_before_any_reward_an_explanation_is_all_exploration():
 # -- guarantees and bad input ---------------------------------------------------------------------------------------
 
 
-def test_an_assumption_that_visibly_fails_is_said_once():
+def test_an_assumption_that_visibly_fails_is_reported_once():
     schedule = schedules.IGPUCB(noise_scale=0.5, norm_bound=1.0, failure_probability=0.1, horizon=100)
     policy = kb.KernelUCB(KERNEL, regularization=0.7, exploration=schedule)
 
@@ -308,7 +404,7 @@ def test_an_assumption_that_visibly_fails_is_said_once():
         (None, "real numbers"),
     ],
 )
-def test_contexts_that_cannot_be_compared_are_refused_and_nothing_changes(contexts, message):
+def test_contexts_that_cannot_be_compared_are_rejected_and_nothing_changes(contexts, message):
     policy = warm()
     before = policy.choose(ROUND)
 
@@ -334,7 +430,7 @@ def test_contexts_that_cannot_be_compared_are_refused_and_nothing_changes(contex
         ({"reward_range": 3}, "two finite numbers"),
     ],
 )
-def test_bad_parameters_are_refused(arguments, message):
+def test_bad_parameters_are_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.KernelUCB(KERNEL, **arguments)
 
@@ -375,7 +471,7 @@ def test_permuting_the_actions_permutes_the_choice():
     assert order[policy.choose(ROUND[order]).action] == policy.choose(ROUND).action
 
 
-def test_parts_of_a_mean_that_overflow_are_refused():
+def test_parts_of_a_mean_that_overflow_are_rejected():
     """The mean is finite: they cancel."""
     policy = kb.LinUCB(regularization=1.0)
     policy.warm_start([[1.0], [1.001]], [1e308, -1e308])

@@ -27,7 +27,7 @@ def made(**arguments):
 
 
 def taught(catalog, n_rounds, policy=None):
-    """A policy that has learnt for some rounds from the catalog."""
+    """A policy that has learned for some rounds from the catalog."""
     policy = made() if policy is None else policy
     for _ in range(n_rounds):
         decision = policy.choose(catalog)
@@ -78,7 +78,7 @@ def test_engines_beyond_the_bound_are_dropped_those_used_longest_ago_first(monke
     assert held < 1_000_000 + 50_000
     n_kept = len(policy._selectors)
     assert 15 <= n_kept < 50
-    is_kept = [catalog in policy._selectors._kept for catalog in catalogs]
+    is_kept = [catalog in policy._selectors._stored for catalog in catalogs]
     assert is_kept == [False] * (80 - n_kept) + [True] * n_kept
 
 
@@ -277,12 +277,12 @@ def test_a_kernel_that_raises_leaves_no_half_made_engine(monkeypatch):
     assert_allclose(choices_of(policy, catalog, 3), choices_of(fresh, ITEMS, 3), rtol=1e-9)
 
 
-# -- rewards learnt by mistake -----------------------------------------------------------------------------------------
+# -- rewards learned by mistake ----------------------------------------------------------------------------------------
 
 MISTAKE = 1.7e18
 STEPS = [MISTAKE, 2.0**54, 2.0**48, 2.0**43, 2.0**37, 2.0**31, 2.0**25, 0.0]
 CORRECTIONS = {
-    "unlearnt": lambda policy, decision, _: policy.unlearn(decision, MISTAKE),
+    "unlearned": lambda policy, decision, _: policy.unlearn(decision, MISTAKE),
     "amended": lambda policy, decision, _: policy.amend(decision, was=MISTAKE, now=0.0),
     "amended step by step": lambda policy, decision, catalog: [
         (policy.amend(decision, was=was, now=now), policy.choose(catalog), policy.choose(ITEMS))
@@ -301,7 +301,7 @@ def learn_in_turn(policy, catalog, rows):
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)
-def test_a_reward_learnt_by_mistake_leaves_no_trace(correction):
+def test_a_reward_learned_by_mistake_leaves_no_trace(correction):
     catalog, policy, plain = kb.Catalog(ITEMS), made(), made()
     learn_in_turn(policy, catalog, [5, 9, 11, 3, 8, 1, 20, 31, 2])
     mistake = policy.choose(catalog.only([13]))
@@ -314,7 +314,7 @@ def test_a_reward_learnt_by_mistake_leaves_no_trace(correction):
 
     rows = [5, 9, 11, 3, 8, 1, 20, 31, 2, 17, 23, 25, 4]
     plain.warm_start(ITEMS[rows], REWARDS[rows])
-    if correction != "unlearnt":
+    if correction != "unlearned":
         plain.warm_start(ITEMS[[13]], [0.0])
     expected = plain.posterior.predict(ITEMS)
     estimate = policy._selectors.engine(catalog, policy.posterior).estimate()
@@ -333,7 +333,7 @@ def test_without_the_look_at_falling_sums_the_trace_stays(monkeypatch):
     monkeypatch.setattr(ColumnLog, "round", lambda *_: -1)  # which looks by itself
 
     with pytest.raises(AssertionError):
-        test_a_reward_learnt_by_mistake_leaves_no_trace("amended")
+        test_a_reward_learned_by_mistake_leaves_no_trace("amended")
 
 
 def test_nor_does_it_where_most_items_are_only_bounded(monkeypatch):

@@ -11,21 +11,21 @@ from kernelbandits.policies.experts import PolicyClass, StumpClass, UniformExper
 from kernelbandits.policies.experts.library import FiniteClass
 
 
-def brute_force(looks, n_actions):
+def brute_force(summaries, n_actions):
     """Labelings by every threshold (on a grid finer than the gaps) on every column, with every two rows."""
     found = set()
-    for column in looks.T:
+    for column in summaries.T:
         thresholds = [column.min() - 1.0, *column]
         for threshold, below, above in product(thresholds, range(n_actions), range(n_actions)):
             found.add(tuple(np.where(column <= threshold, below, above)))
     return found
 
 
-def labeling(expert, looks, n_actions):
-    return tuple(int(expert.advise(np.tile(row, (n_actions, 1))).argmax()) for row in looks)
+def labeling(expert, summaries, n_actions):
+    return tuple(int(expert.advise(np.tile(row, (n_actions, 1))).argmax()) for row in summaries)
 
 
-def ugly_looks():
+def ugly_summaries():
     rng = np.random.default_rng(0)
     steady = rng.normal(size=(12, 1))
     return [
@@ -40,20 +40,20 @@ def ugly_looks():
 
 
 @pytest.mark.parametrize("n_actions", [2, 3])
-@pytest.mark.parametrize("looks", ugly_looks(), ids=lambda looks: str(looks.shape))
-def test_there_is_one_stump_per_labeling(looks, n_actions):
-    kept = StumpClass(looks.shape[1], n_actions=n_actions).distinct(looks)
+@pytest.mark.parametrize("summaries", ugly_summaries(), ids=lambda summaries: str(summaries.shape))
+def test_there_is_one_stump_per_labeling(summaries, n_actions):
+    kept = StumpClass(summaries.shape[1], n_actions=n_actions).distinct(summaries)
 
-    labels = [labeling(expert, looks, n_actions) for expert in kept]
+    labels = [labeling(expert, summaries, n_actions) for expert in kept]
 
     assert len(set(labels)) == len(labels)
-    assert set(labels) == brute_force(looks, n_actions)
+    assert set(labels) == brute_force(summaries, n_actions)
 
 
 def test_one_column_of_distinct_values_has_two_labelings_per_round():
-    looks = np.random.default_rng(1).normal(size=(20, 1))
+    summaries = np.random.default_rng(1).normal(size=(20, 1))
 
-    kept = StumpClass(1).distinct(looks)
+    kept = StumpClass(1).distinct(summaries)
 
     assert len(kept) == 2 * 20  # 21 per sign, two of them constant and counted once
 
@@ -63,7 +63,7 @@ def test_a_list_keeps_the_first_policy_of_each_labeling():
     experts = [*linear_experts(2, n_experts=200, seed=3), *constant_experts(3)]
     rounds, policies = [rng.normal(size=(3, 2)) for _ in range(4)], FiniteClass(experts)
 
-    kept = policies.distinct(np.array([policies.look(contexts, 3) for contexts in rounds]))
+    kept = policies.distinct(np.array([policies.summarize_round(contexts, 3) for contexts in rounds]))
 
     slow = {}
     for expert in experts:
@@ -135,7 +135,7 @@ def test_uniform_rounds_that_come_late_change_nothing_and_weighted_ones_cannot_c
     policy.learn(late, 0.9)
 
     np.testing.assert_array_equal(policy.weights, before)
-    with pytest.raises(DecisionError, match="learn the 4 uniform rounds first; 0 are learnt"):
+    with pytest.raises(DecisionError, match="learn the 4 uniform rounds first; 0 are learned"):
         fresh.learn(weighted, 0.5)
     assert fresh.round_index == 1
 
@@ -153,10 +153,10 @@ def test_a_file_is_opened_in_either_phase(tmp_path):
 class Halves:
     """A class of a user's own: the first row or the second, whatever the round."""
 
-    def look(self, contexts, n_actions):
+    def summarize_round(self, contexts, n_actions):
         return np.zeros(1)
 
-    def distinct(self, looks):
+    def distinct(self, summaries):
         return constant_experts(2)
 
     def describe(self):
@@ -184,12 +184,12 @@ def test_a_class_of_ones_own_works_and_is_not_saved(tmp_path):
         ({"horizon": 500, "vc_dimension": 1, "failure_probability": 0.0}, "strictly between"),
     ],
 )
-def test_wrong_numbers_are_refused(options, words):
+def test_wrong_numbers_are_rejected(options, words):
     with pytest.raises(InvalidParameter, match=words):
         kb.VE(StumpClass(2), **options)
 
 
-def test_wrong_columns_are_refused():
+def test_wrong_columns_are_rejected():
     with pytest.raises(InvalidContexts, match="column 4"):
         kb.VE(StumpClass([4]), horizon=50, vc_dimension=2, uniform_rounds=5).choose(np.eye(2))
     with pytest.raises(InvalidParameter, match="number of columns"):

@@ -1,3 +1,5 @@
+import pickle
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -93,7 +95,7 @@ class TestMixed:
         assert 0 < chosen < 40
         assert policy.round_index == policy.policy.round_index == 41
 
-    def test_a_policy_that_does_not_say_that_it_learns_from_any_action_is_refused(self):
+    def test_a_policy_that_does_not_say_that_it_learns_from_any_action_is_rejected(self):
         class Weighted(kb.UniformRandom):
             learns_from_any_action = False
 
@@ -129,7 +131,7 @@ class TestSoftmax:
         assert (decision.action, decision.propensity) == (plain.choose(CONTEXTS).action, 1.0)
         assert decision.score == pytest.approx(plain.choose(CONTEXTS).score)
 
-    def test_what_is_no_temperature_and_no_such_policy_is_refused(self):
+    def test_what_is_no_temperature_and_no_such_policy_is_rejected(self):
         with pytest.raises(InvalidParameter, match="temperature"):
             kb.Softmax(kernel_ucb(), temperature=0.0)
         with pytest.raises(InvalidParameter, match="Softmax needs the means and widths"):
@@ -204,7 +206,7 @@ class TestGuarded:
         with pytest.raises(InvalidParameter, match="'free' by absent=…, got 'maybe'"):
             kb.Guarded(known([0.5]), baseline="a", absent="maybe")
 
-    def test_what_is_no_baseline_and_no_margin_is_refused(self):
+    def test_what_is_no_baseline_and_no_margin_is_rejected(self):
         with pytest.raises(InvalidParameter, match="named by its id"):
             kb.Guarded(known([0.5]), baseline=None)
         with pytest.raises(InvalidParameter, match="margin"):
@@ -215,6 +217,8 @@ class TestGuarded:
 
 class TestEveryWrapper:
     def test_only_a_policy_is_wrapped(self):
+        with pytest.raises(InvalidParameter, match=r"Mixed wraps a policy, got the class LinUCB\. Call it: LinUCB"):
+            kb.Mixed(kb.LinUCB, epsilon=0.1)
         with pytest.raises(InvalidParameter, match="Mixed wraps a policy, got Gaussian"):
             kb.Mixed(KERNEL, epsilon=0.1)
 
@@ -232,6 +236,19 @@ class TestEveryWrapper:
             policy.learn(second, 0.1)
         inside.learn(second, 0.1)
         assert (policy.round_index, dict(policy.pending)) == (3, {})
+
+    def test_attributes_of_the_policy_inside_can_be_read(self):
+        inside = kb.KernelUCB(Gaussian(length_scale=0.4), regularization=0.3, exploration=0.7)
+        policy = kb.Mixed(kb.Guarded(inside, baseline=0), epsilon=0.2)
+
+        assert policy.exploration is inside.exploration
+        assert policy.posterior is inside.posterior
+        assert (policy.regularization, policy.epsilon) == (0.3, 0.2)
+        assert pickle.loads(pickle.dumps(policy)).regularization == copy(policy).regularization == 0.3
+        with pytest.raises(AttributeError, match="'KernelUCB' object has no attribute 'temperature'"):
+            policy.temperature  # noqa: B018
+        with pytest.raises(AttributeError, match="'Mixed' object has no attribute '_expected'"):
+            policy._expected  # noqa: B018
 
     def test_decisions_of_a_wrapper_are_its_own(self):
         policy = kb.Mixed(kernel_ucb(), epsilon=0.1, seed=0)
@@ -295,7 +312,7 @@ class TestEveryWrapper:
 
         assert opened.describe() == policy.describe()
         assert opened.policy.policy._ledger is opened._ledger
-        with pytest.raises(ForeignFile, match="not the one this policy learnt with"):
+        with pytest.raises(ForeignFile, match="not the one this policy learned with"):
             kb.load(tmp_path / "policy", kernel=Gaussian(length_scale=0.9))
 
 
@@ -340,7 +357,7 @@ def test_random_rounds_of_a_mixed_guard_report_their_estimates():
 
 
 @pytest.mark.parametrize("wrap", [lambda p: kb.Mixed(p, epsilon=0.0, seed=0), lambda p: kb.Softmax(p, temperature=0.1)])
-def test_a_refused_call_inside_keeps_one_ledger(wrap):
+def test_a_rejected_call_inside_keeps_one_ledger(wrap):
     policy = wrap(kb.OFUL(noise_scale=0.1, norm_bound=1.0, switching=0.5))
     policy.learn(policy.choose(ROWS), 0.5)
 
@@ -354,7 +371,7 @@ def test_a_refused_call_inside_keeps_one_ledger(wrap):
     assert policy.policy.pending.keys() == policy.pending.keys()
 
 
-def test_a_refused_play_keeps_one_ledger():
+def test_a_rejected_play_keeps_one_ledger():
     policy = kb.Mixed(kernel_ucb(), epsilon=0.0, seed=0)
 
     with pytest.raises(InvalidContexts):
@@ -388,8 +405,9 @@ OWN_HOOKS = {
 HELPERS = {name for name in vars(Policy) if name.startswith(("_choose", "_require"))} | {
     "_actions", "_decision", "_digest", "_mark", "_note_references", "_noting_parts", "_own_posterior", "_rng",
     "_warn_if_inexact", "_withdraw", "_is_numbered", "_plain_kind", "_has_notes_to_make", "_seed_level",
-    "_assign", "_is_wrapped",
-    "_reserved",
+    "_actions_of_each", "_announce_refit", "_assign", "_continue_from", "_is_wrapped", "_not_assignable", "_put",
+    "_reserved", "_validate", "_validates_rounds", "_limit", "_n_limited", "_warn_beyond", "_has_warned_beyond",
+    "_check_length", "_methods", "_observed", "_repr_html_", "_set_up", "_without_horizon",
 }  # fmt: skip
 """Methods that no policy overrides, and class attributes."""
 

@@ -35,10 +35,10 @@ def test_the_form_changes_when_points_outnumber_features_and_back():
 
 
 def test_a_large_batch_goes_straight_to_the_cheaper_form(monkeypatch):
-    def refuse(*args):
+    def reject(*args):
         raise AssertionError("a batch larger than the features was factored over points")
 
-    monkeypatch.setattr("kernelbandits.posterior.exact.ExactPosterior._apply", refuse)
+    monkeypatch.setattr("kernelbandits.posterior.exact.ExactPosterior._apply", reject)
     posterior = AutoPosterior(Linear(), regularization=0.3)
 
     posterior.observe(CONTEXTS, REWARDS)
@@ -139,7 +139,7 @@ def test_the_record_stays_the_same_when_the_form_changes():
     assert auto.record is record
 
 
-def test_nothing_is_compressed_that_nobody_asks_about():
+def test_nothing_is_compressed_that_is_not_queried():
     points, rewards = line(200)
     auto = AutoPosterior(Gaussian(length_scale=0.3), regularization=0.3)
 
@@ -156,7 +156,7 @@ def test_points_of_full_rank_stay_exact():
     assert set(forms) == {"exact"}
 
 
-def test_what_is_asked_about_counts_towards_the_rank():
+def test_what_is_queried_counts_towards_the_rank():
     points, rewards = line(200)
     auto = AutoPosterior(Gaussian(length_scale=0.3), regularization=0.3)
     auto.observe(points[:100], rewards[:100])
@@ -237,7 +237,7 @@ def test_a_compressed_state_is_restored_and_compressed_again():
     assert other.form == auto.form == "compressed"
 
 
-def test_contexts_that_were_refused_are_not_remembered():
+def test_contexts_that_were_rejected_are_not_remembered():
     points, rewards = line(300)
     auto = AutoPosterior(Gaussian(length_scale=0.3), regularization=0.3)
     auto.observe(points[:100], rewards[:100])

@@ -38,7 +38,7 @@ def test_kept_slots_keep_their_columns():
     coordinates, _ = taken_in(points, [40])
     slots = np.array([3, 8, 21])
 
-    coordinates.keep(slots)
+    coordinates.retain(slots)
 
     assert coordinates.n_slots == 3
     assert_allclose(coordinates.columns.T @ coordinates.columns, KERNEL.gram(points[slots]), atol=1e-12)

@@ -106,7 +106,7 @@ def test_a_rank_one_change_is_that_of_the_matrix(panel, start, sign):
     assert_factors(factor, matrix + sign * np.outer(vector, vector))
 
 
-def test_a_rank_one_change_that_leaves_no_positive_matrix_is_refused():
+def test_a_rank_one_change_that_leaves_no_positive_matrix_is_rejected():
     factor = grown(np.eye(5), [5])
 
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
@@ -142,7 +142,7 @@ def test_truncating_leaves_the_leading_part(panel, size):
     assert_factors(factor, matrix[: more.stop, : more.stop])
 
 
-def test_a_matrix_that_is_not_positive_definite_is_refused_and_nothing_changes():
+def test_a_matrix_that_is_not_positive_definite_is_rejected_and_nothing_changes():
     factor = grown(np.eye(3), [3])
 
     with pytest.raises(np.linalg.LinAlgError):
@@ -219,7 +219,7 @@ def test_a_known_row_is_appended_as_it_is(panel):
     assert_factors(factor, matrix)
 
 
-def test_a_factor_of_nothing_but_rounding_errors_is_refused_and_nothing_changes():
+def test_a_factor_of_nothing_but_rounding_errors_is_rejected_and_nothing_changes():
     points = np.random.default_rng(0).normal(size=(64, 2))
     matrix = 1e12 * points @ points.T + 1e-10 * np.eye(64)
     factor = grown(matrix[:1, :1], [1])

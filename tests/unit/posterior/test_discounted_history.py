@@ -93,7 +93,7 @@ def test_what_is_taken_is_the_latest_of_point_and_reward():
         lambda history: history.without([known("b", 2.0), known("b", 2.0)]),
     ],
 )
-def test_what_is_not_remembered_is_refused(change):
+def test_what_is_not_remembered_is_rejected(change):
     with pytest.raises(NotLearnt, match="remembered"):
         change(a_history())
 

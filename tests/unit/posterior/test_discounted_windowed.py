@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from kernelbandits.errors import InvalidContexts, InvalidReward, KernelBanditError, NotLearnt, NotPositiveSemidefinite
 from kernelbandits.kernels import Gaussian, Linear, Polynomial, Precomputed, Spectrum
 from kernelbandits.posterior import ExactPosterior, PrimalPosterior, WindowedPosterior
-from weighted import Slow
+from weighted import Slow, observe_one
 
 ROWS = np.random.default_rng(0).normal(size=(10, 3))
 ROWS[7] = ROWS[2]  # the same point twice
@@ -164,7 +164,7 @@ def test_a_reward_that_was_amended_can_be_taken_back_in_spite_of_rounding():
 
 
 @pytest.mark.parametrize("world", ["exact", "primal", "table"])
-def test_what_has_left_the_window_cannot_be_changed_and_a_refusal_changes_nothing(world):
+def test_what_has_left_the_window_cannot_be_changed_and_a_rejection_changes_nothing(world):
     slow = window(world, 3)
     slow.observe([0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0])
     posterior, before = slow.posterior, slow.posterior.state()
@@ -194,14 +194,14 @@ def test_what_has_left_the_window_cannot_be_changed_and_a_refusal_changes_nothin
     slow.check()
 
 
-def test_a_similarity_that_is_no_kernel_is_refused_and_pushes_nothing_out():
+def test_a_similarity_that_is_no_kernel_is_rejected_and_pushes_nothing_out():
     table = np.array([[1.0, 0.1, 0.9, 0.0], [0.1, 1.0, 0.9, 0.0], [0.9, 0.9, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
     posterior = WindowedPosterior(lambda_kernel(table), regularization=1e-3, length=3)
     slow = Slow(posterior, np.arange(4.0)[:, None], lambda age: float(age < 3))
     slow.observe([3, 0, 1], [1.0, 2.0, 3.0])
 
     with pytest.raises(NotPositiveSemidefinite):
-        posterior.observe_one(slow.take([2]), 1.0)
+        observe_one(posterior, slow.take([2]), 1.0)
     with pytest.raises(NotPositiveSemidefinite):
         posterior.observe(slow.take([2]), [1.0])
 
@@ -217,7 +217,7 @@ def lambda_kernel(table):
     return as_kernel(lambda first, second: table[np.ix_(first[:, 0].astype(int), second[:, 0].astype(int))])
 
 
-def test_contexts_of_another_length_are_refused():
+def test_contexts_of_another_length_are_rejected():
     slow = window("exact", 3)
     slow.observe([0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0])
 
@@ -254,11 +254,11 @@ def test_an_empty_window_saves_no_point_and_starts_over():
     assert slow.posterior.n_observations == 1
 
 
-def test_learning_costs_the_same_however_much_was_learnt():
+def test_learning_costs_the_same_however_much_was_learned():
     slow, rng = window("exact", 5), np.random.default_rng(0)
     slow.posterior.observe(rng.normal(size=(400, 3)), np.zeros(400))
     for row in rng.normal(size=(300, 3)):
-        slow.posterior.observe_one(row[None], 0.0)
+        observe_one(slow.posterior, row[None], 0.0)
         slow.posterior.predict(ROWS)
 
     record = slow.posterior._inner.record

@@ -20,6 +20,7 @@ from kernelbandits.errors import (
 )
 from kernelbandits.kernels import FromCallable, Gaussian, Kernel, Linear, Matern, Precomputed, Spectrum
 from kernelbandits.posterior import ExactPosterior, cholesky, exact
+from kernelbandits.posterior.base import least_regularization
 
 
 def observed(kernel, points, rewards, regularization):
@@ -116,7 +117,7 @@ def _accurate_squared_widths(points, queries, length_scale, regularization):
     return ((1 - (right**2).sum(axis=0)) / wide(regularization)).astype(float)
 
 
-def test_too_small_a_regularization_is_said_once():
+def test_too_small_a_regularization_is_reported_once():
     posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=1e-9)
 
     with pytest.warns(IllConditioned, match="below 1e-8 times the largest k"):
@@ -136,7 +137,7 @@ def test_the_warning_comes_when_similarities_grow_into_it():
         posterior.observe([[1e3]], [1.0])
 
 
-def test_a_single_observation_warns_and_is_refused_as_many_are():
+def test_a_single_observation_warns_and_is_rejected_as_many_are():
     """Policies learn one reward at a time, by a shorter path."""
     posterior = ExactPosterior(Linear(), regularization=1e-6)
     posterior._observe_one(np.array([[1.0]]), 1.0)
@@ -147,7 +148,7 @@ def test_a_single_observation_warns_and_is_refused_as_many_are():
         posterior._observe_one(np.array([[1e3]]), 1.0)
 
 
-def test_a_regularization_below_rounding_is_refused_in_words():
+def test_a_regularization_below_rounding_is_rejected_in_words():
     points = np.linspace(0, 1e-6, 60)[:, None]
     posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=1e-18)
 
@@ -200,7 +201,7 @@ def test_any_history_with_repeats_is_the_definition(rows, gamma, scale, seed):
     assert_same_answers(posterior, kernel, history, rewards, points, rtol=1e-6)
 
 
-def test_an_indefinite_similarity_is_refused_and_nothing_changes():
+def test_an_indefinite_similarity_is_rejected_and_nothing_changes():
     table = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
     posterior = ExactPosterior(Precomputed(table), regularization=0.05)
     posterior.observe([0, 1], [1.0, 0.5])
@@ -215,7 +216,7 @@ def test_an_indefinite_similarity_is_refused_and_nothing_changes():
     assert_allclose(posterior.predict([0, 1]).mean, before.mean)
 
 
-def test_a_batch_that_is_refused_half_way_leaves_nothing_behind():
+def test_a_batch_that_is_rejected_half_way_leaves_nothing_behind():
     table = np.eye(400)
     table[398, 399] = table[399, 398] = 1.5
     posterior = ExactPosterior(Precomputed(table), regularization=0.1)
@@ -229,7 +230,7 @@ def test_a_batch_that_is_refused_half_way_leaves_nothing_behind():
     assert_allclose(posterior.predict([5, 0, 6]).mean, [2.0 / 1.1, 1.0 / 1.1, 0.0])
 
 
-def test_similarities_that_overflow_are_refused():
+def test_similarities_that_overflow_are_rejected():
     posterior = ExactPosterior(Linear(), regularization=1.0)
 
     with pytest.raises(InvalidContexts, match="overflow"):
@@ -240,7 +241,7 @@ def test_similarities_that_overflow_are_refused():
     assert posterior.size == 0
 
 
-def test_a_kernel_that_answers_nan_is_refused():
+def test_a_kernel_that_answers_nan_is_rejected():
     class Broken(Kernel):
         def gram(self, first, second=None):
             return np.full((len(first), len(first if second is None else second)), np.nan)
@@ -256,7 +257,7 @@ def test_a_kernel_that_answers_nan_is_refused():
 
 
 @pytest.mark.parametrize("rewards", [[np.nan], [np.inf], ["much"], [1.0, 2.0], None, [1j]])
-def test_rewards_that_are_no_numbers_are_refused(rewards):
+def test_rewards_that_are_no_numbers_are_rejected(rewards):
     posterior = ExactPosterior(Linear(), regularization=1.0)
 
     with pytest.raises(InvalidReward, match="reward"):
@@ -266,7 +267,7 @@ def test_rewards_that_are_no_numbers_are_refused(rewards):
 
 
 @pytest.mark.parametrize("times", [0, -1, 1.5, np.nan, [1, 2]])
-def test_counts_that_are_no_whole_numbers_are_refused(times):
+def test_counts_that_are_no_whole_numbers_are_rejected(times):
     posterior = ExactPosterior(Linear(), regularization=1.0)
 
     with pytest.raises(InvalidParameter, match="`times`"):
@@ -286,13 +287,13 @@ def test_what_was_never_observed_cannot_be_changed():
         posterior.amend([[1.0], [3.0]], was=[1.0, 1.0], now=[1.5, 1.5])
     with pytest.raises(NotLearnt, match="never observed"):
         posterior.remove([[3.0]], [1.0])
-    with pytest.raises(NotLearnt, match="observed 1 times cannot be taken back more often"):
+    with pytest.raises(NotLearnt, match="observed 1 times cannot be removed more often"):
         posterior.remove([[1.0], [1.0]], [0.5, 0.5])
 
     assert_same_answers(posterior, Linear(), np.array([[1.0], [2.0]]), [1.0, 2.0], np.array([[1.5]]))
 
 
-def test_contexts_of_another_length_are_refused():
+def test_contexts_of_another_length_are_rejected():
     posterior = observed(Gaussian(length_scale=1.0), [[1.0, 2.0]], [1.0], 1.0)
 
     with pytest.raises(InvalidContexts, match="columns"):
@@ -487,7 +488,7 @@ def test_a_large_block_that_rounding_spoils_is_factored_by_panels_with_the_floor
     assert posterior.size == 20
 
 
-def test_a_large_block_with_an_indefinite_end_is_refused_and_nothing_changes(small_panels):
+def test_a_large_block_with_an_indefinite_end_is_rejected_and_nothing_changes(small_panels):
     table = np.eye(20) + 0.1
     table[18, 19] = table[19, 18] = 5.0
     posterior = ExactPosterior(Precomputed(table), regularization=0.1)
@@ -511,13 +512,13 @@ def gaussian_of(kind, points):
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
 @pytest.mark.parametrize("kind", ["library", "function", "table"])
-def test_a_kernel_is_told_the_smallest_regularization_that_works(kind):
+def test_a_kernel_error_names_the_smallest_regularization_that_works(kind):
     kernel, points = gaussian_of(kind, np.random.default_rng(0).uniform(size=(60, 2)))
 
-    with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of 60 observations") as refused:
+    with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of 60 observations") as rejected:
         ExactPosterior(kernel, regularization=1e-15).observe(points, np.ones(60))
 
-    posterior = ExactPosterior(kernel, regularization=told(refused.value))
+    posterior = ExactPosterior(kernel, regularization=told(rejected.value))
     posterior.observe(points, np.ones(60))
     assert posterior.predict(points).width.max() < 1.01
 
@@ -529,16 +530,16 @@ def told(error):
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
 @pytest.mark.parametrize(("seed", "regularization"), [(0, 1e-15), (3, 1e-15), (9, 3e-16)])
-def test_a_repeat_that_rounding_makes_impossible_is_told_so_too(seed, regularization):
+def test_a_repeat_that_rounding_makes_impossible_is_reported_too(seed, regularization):
     def play(policy):
         rng = np.random.default_rng(seed)
         for _ in range(80):
             policy.learn(policy.choose(["".join(rng.choice(list("ab"), size=6)) for _ in range(5)]), 0.5)
 
-    with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of") as refused:
+    with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of") as rejected:
         play(KernelUCB(Spectrum(n=2), regularization=regularization))
 
-    play(KernelUCB(Spectrum(n=2), regularization=told(refused.value)))
+    play(KernelUCB(Spectrum(n=2), regularization=told(rejected.value)))
 
 
 def no_rank_one(*arguments, **options):
@@ -547,17 +548,17 @@ def no_rank_one(*arguments, **options):
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
 @pytest.mark.parametrize("change", ["observe", "remove"])
-def test_a_change_of_rank_one_that_fails_is_refused_in_words_and_nothing_changes(monkeypatch, change):
+def test_a_change_of_rank_one_that_fails_is_rejected_in_words_and_nothing_changes(monkeypatch, change):
     points = np.arange(6.0)[:, None]
     posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=1e-10)
     posterior.observe(points, np.ones(6))
     before = posterior.predict(points)
     monkeypatch.setattr(cholesky.GrowingCholesky, "rank_one", no_rank_one)
 
-    with pytest.raises(NumericalError, match="The regularization 1e-10 is too small") as refused:
+    with pytest.raises(NumericalError, match="The regularization 1e-10 is too small") as rejected:
         getattr(posterior, change)(points[[2]], [1.0])
 
-    assert told(refused.value) > 1e-8
+    assert told(rejected.value) > 1e-8
     assert posterior.n_observations == 6
     assert_allclose(posterior.predict(points).mean, before.mean)
 
@@ -580,7 +581,7 @@ def test_a_change_of_rank_one_that_fails_beside_an_ordinary_regularization_is_ma
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
 @pytest.mark.parametrize("regularization", [1e-10, 1e-5])
-def test_many_repeats_beside_a_tiny_regularization_are_told_so(regularization):
+def test_many_repeats_beside_a_tiny_regularization_are_reported(regularization):
     """A factor with floored pivots overflows where rounding is all that there is: it was kept, and every answer NaN."""
     points = np.array([[i, j] for i in range(8) for j in range(8)], dtype=float)
     posterior = ExactPosterior(Linear(), regularization=regularization)
@@ -590,14 +591,14 @@ def test_many_repeats_beside_a_tiny_regularization_are_told_so(regularization):
         each.observe(points, np.ones(64), times=10**12)
         each.predict(points)
 
-    with pytest.raises(NumericalError, match="too small beside similarities of up to 98 of") as refused:
+    with pytest.raises(NumericalError, match="too small beside similarities of up to 98 of") as rejected:
         repeat(posterior)
-    repeat(ExactPosterior(Linear(), regularization=told(refused.value)))
+    repeat(ExactPosterior(Linear(), regularization=told(rejected.value)))
 
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
 @pytest.mark.parametrize("regularization", [1e-15, 1e-12, 1e-8, 0.05])
-def test_similarities_of_no_kernel_are_told_to_repair_whatever_the_regularization(regularization):
+def test_similarities_of_no_kernel_are_rejected_with_the_remedy_whatever_the_regularization(regularization):
     table = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
     posterior = ExactPosterior(Precomputed(table), regularization=regularization)
     posterior.observe([0, 1], [1.0, 0.5])
@@ -619,3 +620,32 @@ def test_tiny_contexts_beside_large_ones_are_no_reason_to_repair():
         posterior.observe(tiny, np.ones(3))
 
         assert posterior.size == 13
+
+
+def test_one_reward_may_be_a_number_and_several_may_not():
+    posterior, other = (ExactPosterior(Gaussian(length_scale=0.5), regularization=0.3) for _ in range(2))
+    posterior.observe([[0.2, 0.4]], 0.75)
+    other.observe([[0.2, 0.4]], [0.75])
+
+    assert posterior.predict([[0.3, 0.3]]).mean == other.predict([[0.3, 0.3]]).mean
+    with pytest.raises(InvalidReward, match="one reward per context: 2 contexts"):
+        posterior.observe([[0.2, 0.4], [0.1, 0.1]], 0.75)
+
+
+def test_masked_rewards_are_refused_and_unmasked_ones_of_that_type_are_not():
+    posterior = ExactPosterior(Gaussian(length_scale=0.5), regularization=0.3)
+
+    with pytest.raises(InvalidReward, match="masked"):
+        posterior.observe([[0.1], [0.2]], np.ma.array([1.0, 0.0], mask=[False, True]))
+    posterior.observe([[0.1], [0.2]], np.ma.array([1.0, 0.0], mask=[False, False]))
+
+    assert posterior.n_observations == 2
+
+
+def test_the_smallest_regularization_grows_with_the_largest_similarity_of_any_point():
+    """1e-8 of it times the largest count, or 4 ε/1e-8 of the trace; the last point is only about to be observed."""
+    rounding = 4.0 * np.finfo(float).eps / 1e-8
+
+    found = [least_regularization(np.array([1.0, new]), np.array([3.0, 0.0])) for new in (1.0, 100.0)]
+
+    assert_allclose(found, [3.0 * rounding, 3e-6], rtol=1e-12)

@@ -42,7 +42,7 @@ def test_a_function_is_taken_as_it_is():
     assert posterior_factory(own)(Linear(), 1.0).regularization == 2.0
 
 
-def test_another_name_is_refused():
+def test_another_name_is_rejected():
     with pytest.raises(InvalidParameter, match=r"one of 'auto', 'exact', .* or a function"):
         posterior_factory("best")
 
@@ -66,7 +66,8 @@ def test_of_a_function_only_the_name_is_known():
     [
         ("windowed", {}, r"needs length, got none. Write posterior_factory\('windowed', length=200\)"),
         ("forgetting", {"length": 3}, "needs rate, got length"),
-        ("auto", {"length": 3}, "takes no options, got length"),
+        ("auto", {"length": 3}, "takes budget or accuracy, got length"),
+        ("exact", {"length": 3}, "takes no options, got length"),
         ("windowed", {"length": 0}, "at least 1, got 0"),
         ("windowed", {"length": 2.5}, "whole number"),
         ("forgetting", {"rate": 0.0}, "above 0 and be at most 1, got 0.0"),
@@ -76,7 +77,7 @@ def test_of_a_function_only_the_name_is_known():
         (ExactPosterior, {"length": 3}, "here is a function: length"),
     ],
 )
-def test_options_that_do_not_belong_are_refused(name, options, message):
+def test_options_that_do_not_belong_are_rejected(name, options, message):
     with pytest.raises(InvalidParameter, match=message):
         posterior_factory(name, **options)
 

@@ -163,7 +163,7 @@ def test_similarities_noisier_than_the_tolerance_are_noticed():
     assert compressed.needs_exact_fallback
 
 
-def test_a_point_asked_about_is_learnt_as_it_was_then():
+def test_a_point_queried_is_learned_as_it_was_then():
     """The caller may write over the array in between."""
     points, rewards, queries = world(1, 100)
     exact, compressed = both(Gaussian(length_scale=0.3), 0.1)
@@ -209,7 +209,7 @@ def test_the_record_is_all_that_is_saved():
     assert max(errors(compressed, restored, queries)) < 1e-11
 
 
-def test_a_similarity_that_might_be_no_kernel_is_refused():
+def test_a_similarity_that_might_be_no_kernel_is_rejected():
     with pytest.raises(NotSupported, match="Precomputed might be no kernel"):
         LowRankPosterior(Precomputed(np.eye(3)), regularization=0.1)
 
@@ -219,7 +219,7 @@ def test_a_tolerance_is_a_positive_number():
         LowRankPosterior(Linear(), regularization=0.1, tolerance=0.0)
 
 
-def test_contexts_whose_similarities_overflow_are_refused_and_nothing_changes():
+def test_contexts_whose_similarities_overflow_are_rejected_and_nothing_changes():
     points, rewards, queries = world(2, 40)
     compressed = LowRankPosterior(Linear(), regularization=0.1)
     compressed.observe(points, rewards)
@@ -271,7 +271,7 @@ def test_a_failure_half_way_leaves_what_was_known(monkeypatch):
     assert max(errors(exact, compressed, queries)) < 1e-11
 
 
-def test_a_root_that_rounding_keeps_from_growing_is_made_anew(monkeypatch):
+def test_a_root_that_rounding_keeps_from_growing_is_rebuilt(monkeypatch):
     points, rewards, queries = world(1, 60)
     exact, compressed = both(Gaussian(length_scale=0.3), 0.1)
     for posterior in (exact, compressed):
@@ -286,7 +286,7 @@ def test_a_root_that_rounding_keeps_from_growing_is_made_anew(monkeypatch):
     assert max(errors(exact, compressed, queries)) < 1e-11
 
 
-def test_a_question_that_rounding_keeps_from_an_answer_is_refused_in_words(monkeypatch):
+def test_a_question_that_rounding_keeps_from_an_answer_is_rejected_in_words(monkeypatch):
     points, rewards, queries = world(1, 60)
     _, compressed = both(Gaussian(length_scale=0.3), 0.1)
     compressed.observe(points, rewards)
@@ -303,7 +303,7 @@ def test_a_question_that_rounding_keeps_from_an_answer_is_refused_in_words(monke
                 asked(queries)
 
 
-def test_what_is_observed_waits_until_it_is_asked_for(monkeypatch):
+def test_what_is_observed_waits_until_it_is_requested(monkeypatch):
     points, rewards, queries = world(1, 400)
     exact, compressed = both(Gaussian(length_scale=0.3), 0.1)
     for posterior in (exact, compressed):
@@ -369,3 +369,24 @@ class TestCompressedStrings(PosteriorContract):
     @pytest.fixture
     def points(self):
         return [f"{first} {second}" for first in ("red", "green", "blue") for second in ("boat", "goat", "ship", "car")]
+
+
+def test_the_record_is_compacted_when_more_than_a_quarter_of_its_slots_is_empty():
+    exact, compressed = both(Gaussian(length_scale=0.3), 0.2)
+    points, rewards, queries = world(2, 20)
+    for posterior in (exact, compressed):
+        posterior.observe(points, rewards)
+    record, whole = compressed.record, compressed.whole
+
+    compressed.remove(points[:5], rewards[:5])
+    assert compressed.record is record
+    assert compressed.whole is whole  # the exact form over the same record is kept
+    assert record.n_slots == 20
+
+    compressed.remove(points[5:6], rewards[5:6])
+    exact.remove(points[:6], rewards[:6])
+    assert compressed.record.n_slots == 14
+    assert compressed.whole is not whole
+    for form in (compressed, compressed.whole):
+        assert_allclose(form.predict(queries).mean, exact.predict(queries).mean, rtol=1e-7, atol=1e-9)
+        assert form.n_observations == 14

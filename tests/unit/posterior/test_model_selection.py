@@ -66,6 +66,6 @@ def test_every_pair_is_reported_in_order():
         ({"regularization": [1.0], "criterion": "cross_validation", "folds": 61}, "2 to 60 folds"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, message):
+def test_bad_arguments_are_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         fit_kernel(CANDIDATES, POINTS, REWARDS, **arguments)

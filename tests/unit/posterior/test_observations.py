@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 
 from kernelbandits.errors import InvalidReward, NotLearnt
 from kernelbandits.kernels import Strings
-from kernelbandits.posterior.observations import Observations
+from kernelbandits.posterior.observations import Observations, two_sum
 
 
 def added(observations, points, rewards, times=None):
@@ -27,7 +29,7 @@ def test_totals_are_those_of_a_dictionary(history, step):
     assert observations.size == len(model)
     assert observations.n_observations == len(history)
     if model:
-        points, counts, sums = observations.kept()
+        points, counts, sums = observations.stored()
         assert dict(zip(points, counts, strict=True)) == {point: len(rewards) for point, rewards in model.items()}
         assert dict(zip(points, sums, strict=True)) == {point: sum(rewards) for point, rewards in model.items()}
 
@@ -55,21 +57,21 @@ def test_an_emptied_slot_forgets_its_point_and_compacting_drops_it():
     fresh = observations.compacted()
     assert (fresh.size, fresh.n_slots, fresh.n_observations) == (1, 1, 2)
     added(observations, ["b"], [5.0])
-    assert observations.kept()[2].tolist() == [4.0, 5.0]
+    assert observations.stored()[2].tolist() == [4.0, 5.0]
 
 
 def test_other_totals_can_be_undone_and_a_count_of_zero_forgets_the_point():
     observations = Observations(Strings())
     added(observations, ["a", "b", "a"], [1.0, 2.0, 3.0])
-    before = [part.tolist() if isinstance(part, np.ndarray) else part for part in observations.kept()]
+    before = [part.tolist() if isinstance(part, np.ndarray) else part for part in observations.stored()]
 
     observations._journal.commit()
     observations.set_totals(["a", "b"], np.array([0.5, 0.0]), np.array([0.25, 0.0]))
 
-    assert observations.kept()[0] == ["a"]
+    assert observations.stored()[0] == ["a"]
     assert (observations.counts.tolist(), observations.sums.tolist()) == ([0.5, 0.0], [0.25, 0.0])
     observations._journal.roll_back()
-    assert [part.tolist() if isinstance(part, np.ndarray) else part for part in observations.kept()] == before
+    assert [part.tolist() if isinstance(part, np.ndarray) else part for part in observations.stored()] == before
     assert (observations.size, observations.n_observations) == (2, 3)
 
 
@@ -87,7 +89,7 @@ def test_fading_scales_everything_and_can_be_undone():
     assert (observations.size, observations.n_observations) == (2, 3)
 
 
-def test_totals_that_are_no_numbers_are_refused():
+def test_totals_that_are_no_numbers_are_rejected():
     observations = Observations(Strings())
     added(observations, ["a"], [1.0])
 
@@ -95,3 +97,16 @@ def test_totals_that_are_no_numbers_are_refused():
         observations.set_totals(["a"], np.ones(1), np.array([np.inf]))
 
     assert observations.sums.tolist() == [1.0]
+
+
+def test_a_sum_of_two_and_its_error_are_exact():
+    rng = np.random.default_rng(0)
+    sums, amounts = (rng.normal(size=500) * 10.0 ** rng.integers(-9, 9, size=500) for _ in range(2))
+
+    rounded, rest = two_sum(sums, np.zeros(500), amounts)
+
+    for total, error, one, other in zip(rounded, rest, sums, amounts, strict=True):
+        assert Fraction(float(total)) + Fraction(float(error)) == Fraction(float(one)) + Fraction(float(other))
+    assert np.count_nonzero(rest) > 250  # control: rounding happens
+    again, left = two_sum(rounded, rest, -amounts)
+    assert np.array_equal(again + left, sums)

@@ -57,7 +57,7 @@ def test_pending_points_alone_shrink_the_prior():
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
 @pytest.mark.parametrize("scale", [2.0**32, 2.0**64, 1e100])
-def test_rounding_of_huge_contexts_does_not_stop_what_is_awaited(scale):
+def test_rounding_of_huge_contexts_does_not_stop_what_is_pending(scale):
     rng = np.random.default_rng(0)
     posterior = PrimalPosterior(Linear(), regularization=0.5)
     posterior.observe(rng.normal(size=(4, 3)), np.ones(4))
@@ -68,7 +68,7 @@ def test_rounding_of_huge_contexts_does_not_stop_what_is_awaited(scale):
     assert np.isfinite(waiting.log_det_gain)
 
 
-def test_contexts_whose_similarities_overflow_cannot_be_awaited():
+def test_contexts_whose_similarities_overflow_cannot_be_pending():
     posterior = PrimalPosterior(Linear(), regularization=0.5)
     posterior.observe(np.eye(3), np.ones(3))
 

@@ -16,7 +16,7 @@ def test_the_automatic_choice_takes_labels_apart():
     assert isinstance(posterior_factory("auto")(PairProduct(Delta(), Spectrum(n=2)), 0.5), AutoPosterior)
 
 
-def test_labels_with_something_in_common_are_refused():
+def test_labels_with_something_in_common_are_rejected():
     with pytest.raises(InvalidParameter, match="nothing in common"):
         PartitionedPosterior(PairProduct(Gaussian(length_scale=0.7), Spectrum(n=2)), regularization=1.0)
 
@@ -39,7 +39,7 @@ def test_choices_are_those_of_the_whole_gram_matrix(regularization):
     assert_allclose(parted.posterior.log_det_gain, whole.posterior.log_det_gain)
 
 
-def test_awaited_decisions_narrow_only_their_label():
+def test_pending_decisions_narrow_only_their_label():
     points = kb.Pairs([0.3, 0.1], ["a", "b"])
     posterior, whole = (form(KERNEL, regularization=0.2) for form in (PartitionedPosterior, ExactPosterior))
     for each in (posterior, whole):
@@ -61,7 +61,7 @@ def test_awaited_decisions_narrow_only_their_label():
     ],
     ids=["amend", "remove"],
 )
-def test_a_move_that_one_label_refuses_moves_none(move):
+def test_a_move_that_one_label_rejects_moves_none(move):
     posterior = PartitionedPosterior(KERNEL, regularization=0.2)
     posterior.observe(kb.Pairs([0.0, 0.0], ["a"]), [1.0])
     asked = kb.Pairs([0.1, 0.0], ["a", "b"])
@@ -79,7 +79,7 @@ def test_a_move_that_one_label_refuses_moves_none(move):
     assert posterior.n_observations == 1
 
 
-def test_contexts_unlike_those_learnt_are_refused_under_any_label():
+def test_contexts_unlike_those_learned_are_rejected_under_any_label():
     posterior = PartitionedPosterior(KERNEL, regularization=0.2)
     posterior.observe(kb.Pairs([0.0, 0.0], ["a"]), [1.0])
 

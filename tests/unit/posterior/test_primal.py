@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose
 
 from definitions import ridge
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported, NumericalError
-from kernelbandits.kernels import Gaussian, Linear, Polynomial
+from kernelbandits.kernels import Gaussian, Linear, Polynomial, RandomFourier
+from kernelbandits.kernels.fourier_features import Waves
 from kernelbandits.posterior import PrimalPosterior
 
 
@@ -37,26 +38,26 @@ def test_a_removed_giant_leaves_no_trace():
     assert_allclose(posterior.predict(small).width, width, rtol=1e-12)
 
 
-def test_a_kernel_without_features_is_refused():
+def test_a_kernel_without_features_is_rejected():
     posterior = PrimalPosterior(Gaussian(length_scale=1.0), regularization=1.0)
 
     with pytest.raises(NotSupported, match="Gaussian has no finite feature map"):
         posterior.observe([[1.0]], [1.0])
 
 
-def test_contexts_of_another_length_are_refused_and_nothing_changes():
+def test_contexts_of_another_length_are_rejected_and_nothing_changes():
     posterior = PrimalPosterior(Linear(), regularization=1.0)
     posterior.observe([[1.0, 2.0]], [1.0])
 
-    with pytest.raises(InvalidContexts, match="those learnt before have 2"):
+    with pytest.raises(InvalidContexts, match="those learned before have 2"):
         posterior.observe([[1.0]], [1.0])
-    with pytest.raises(InvalidContexts, match="those learnt before have 2"):
+    with pytest.raises(InvalidContexts, match="those learned before have 2"):
         posterior.predict([[1.0]])
 
     assert posterior.n_observations == 1
 
 
-def test_features_that_overflow_are_refused_and_nothing_changes():
+def test_features_that_overflow_are_rejected_and_nothing_changes():
     posterior = PrimalPosterior(Polynomial(degree=3), regularization=1.0)
     posterior.observe([[1.0]], [1.0])
 
@@ -69,7 +70,7 @@ def test_features_that_overflow_are_refused_and_nothing_changes():
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")
 @pytest.mark.parametrize("keep", [None, 10])
-def test_a_regularization_that_is_lost_in_rounding_is_told_the_smallest_that_works(keep):
+def test_a_regularization_that_is_lost_in_rounding_error_names_the_smallest_that_works(keep):
     points = np.array([[i, j] for i in range(8) for j in range(8)], dtype=float)
 
     def observe(regularization):
@@ -78,12 +79,12 @@ def test_a_regularization_that_is_lost_in_rounding_is_told_the_smallest_that_wor
             posterior.observe(points[[row]], [1.0])
             posterior.predict(points)
 
-    with pytest.raises(NumericalError, match=r"1e-15 is too small .* Take a regularization of at least") as refused:
+    with pytest.raises(NumericalError, match=r"1e-15 is too small .* Take a regularization of at least") as rejected:
         observe(1e-15)
-    observe(float(re.search(r"at least (\S+)\.$", str(refused.value))[1]))
+    observe(float(re.search(r"at least (\S+)\.$", str(rejected.value))[1]))
 
 
-def test_a_covariance_that_overflows_is_refused():
+def test_a_covariance_that_overflows_is_rejected():
     posterior = PrimalPosterior(Linear(), regularization=0.5)
     posterior.observe(np.eye(3), np.ones(3))
 
@@ -97,3 +98,52 @@ def test_a_point_counts_a_number_of_times_that_a_float_holds(times):
 
     with pytest.raises(InvalidParameter, match="`times` must be at most 9,007,199,254,740,992"):
         posterior.observe(np.eye(3), np.ones(3), times=times)
+
+
+def with_loops(n_features=2, **given):
+    """A posterior with some observations, which uses its compiled loops."""
+    rng = np.random.default_rng(0)
+    posterior = PrimalPosterior(Linear(), regularization=0.3, **given)
+    posterior.observe(rng.normal(size=(9, n_features)), rng.normal(size=9))
+    assert posterior.supports_batch_play
+    return posterior
+
+
+@pytest.mark.parametrize(
+    ("exploration", "largest"), [(-0.5, 1.0), (0.5, 1e150), (0.5, -1e150)], ids=["negative", "large", "large negative"]
+)
+def test_the_compiled_loop_plays_no_round_that_it_is_not_made_for(exploration, largest):
+    posterior, rewards = with_loops(), np.ones((3, 4))
+    rewards[2, 3] = largest
+    rounds = np.random.default_rng(1).normal(size=(3, 4, 2))
+
+    assert len(posterior._play(rounds, rewards, exploration)[0]) == 0
+    assert posterior.n_observations == 9
+    assert len(with_loops()._play(rounds, np.ones((3, 4)), 0.5)[0]) == 3  # control
+
+
+def test_rounds_are_played_in_parts_of_a_limited_size(monkeypatch):
+    rounds, rewards = np.random.default_rng(1).normal(size=(40, 4, 3)), np.random.default_rng(2).normal(size=(40, 4))
+    kernel, sizes = RandomFourier(Gaussian(length_scale=1.0), n_columns=3, n_frequencies=5), []
+    whole, parts = (PrimalPosterior(kernel, regularization=0.3) for _ in range(2))
+    for posterior in (whole, parts):
+        posterior.observe(rounds[0], rewards[0])
+    expected = whole._play(rounds, rewards, 0.5)
+    compute = Waves.features
+    monkeypatch.setattr(Waves, "features", lambda waves, points: sizes.append(len(points)) or compute(waves, points))
+    monkeypatch.setattr("kernelbandits.posterior.primal.PLAYED_NUMBERS", 4 * 10 * 7)
+
+    found = parts._play(rounds, rewards, 0.5)
+
+    assert len(expected[0]) == 40
+    assert max(sizes) == 4 * 7
+    for array, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(array, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize("largest", [1e80, 1e160])
+def test_the_compiled_loop_names_no_best_action_where_squares_are_too_large(largest):
+    posterior, points = with_loops(), np.array([[1.0, 2.0], [largest, 0.0]])
+
+    assert posterior._best(points, 0.5) is None
+    assert posterior._best(points[:1], 0.5).row == 0  # control

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from kernelbandits.posterior._primal_loops import (
+    MODEL_ROWS,
     best_loop,
     feature_loops,
+    model_rows,
+    observe_loop,
     play_loop,
-    take_in_loop,
 )
 from kernelbandits.posterior.primal import minorant_of
 from kernelbandits.types import TIE_TOLERANCE
@@ -15,17 +17,9 @@ from kernelbandits.types import TIE_TOLERANCE
 GAMMA = 0.3
 
 
-def take_in_in_numpy(
-    row,
-    reward,
-    most,
-    precision,
-    upper,
-    moments,
-    weights,
-    spare,
-):
+def observe_in_numpy(row, reward, most, model):
     """The update by a fresh factor."""
+    precision, upper, moments, weights, *_ = model_rows(model)
     if not np.vdot(row, row) <= most:
         return False
     precision += row[:, None] * row
@@ -37,20 +31,9 @@ def take_in_in_numpy(
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def best_in_numpy(
-    features,
-    weights,
-    upper,
-    direction,
-    flat,
-    peak,
-    most,
-    exploration,
-    bounds,
-    spare,
-    tied,
-):
+def best_in_numpy(features, model, flat, peak, most, exploration, bounds, tied):
     """The best by the widths of all rows."""
+    _, upper, _, weights, *_ = model_rows(model)
     means = features @ weights
     widths = np.sqrt(np.square(np.linalg.solve(upper.T, features.T)).sum(axis=0))
     scores = means + exploration * widths
@@ -65,17 +48,12 @@ def best_in_numpy(
 def play_in_numpy(
     rounds,
     rewards,
-    precision,
-    upper,
-    moments,
-    weights,
-    direction,
+    model,
     flat,
     peak,
     most,
     exploration,
     bounds,
-    spare,
     tied,
     rows,
     means,
@@ -83,13 +61,11 @@ def play_in_numpy(
 ):
     """Rounds in turn."""
     for t, features in enumerate(rounds):
-        n_tied, mean, width, _ = best_in_numpy(
-            features, weights, upper, direction, flat, peak, most, exploration, bounds, spare, tied
-        )
+        n_tied, mean, width, _ = best_in_numpy(features, model, flat, peak, most, exploration, bounds, tied)
         if not n_tied:
             return t
         rows[t], means[t], widths[t] = tied[0], mean, width
-        take_in_in_numpy(features[tied[0]], rewards[t, tied[0]], np.inf, precision, upper, moments, weights, spare)
+        observe_in_numpy(features[tied[0]], rewards[t, tied[0]], np.inf, model)
     return len(rounds)
 
 
@@ -98,50 +74,52 @@ def compiled():
     feature_loops.compile()
 
 
+def model_of(precision, moments):
+    size = len(moments)
+    made = np.zeros((2 * size + MODEL_ROWS, size))
+    its_precision, upper, its_moments, weights, direction, _ = model_rows(made)
+    its_precision[:], its_moments[:] = precision, moments
+    upper[:] = np.linalg.cholesky(precision).T
+    weights[:] = np.linalg.solve(precision, moments)
+    direction[:] = minorant_of(precision, GAMMA).direction
+    return made
+
+
 def model(rng, size, n_seen=30):
     rows = rng.normal(size=(n_seen, size)) + 1.0
-    precision = GAMMA * np.eye(size) + rows.T @ rows
-    moments = rows.T @ rng.normal(size=n_seen)
-    upper = np.linalg.cholesky(precision).T.copy()
-    return precision, upper, moments, np.linalg.solve(precision, moments)
+    return model_of(GAMMA * np.eye(size) + rows.T @ rows, rows.T @ rng.normal(size=n_seen))
 
 
-def search(precision, n_rows):
-    bound = minorant_of(precision, GAMMA)
-    size = len(precision)
-    return (bound.direction, bound.flat, bound.peak, 1e100), (
-        np.empty(n_rows),
-        np.empty(size),
-        np.zeros(8, dtype=np.int64),
-    )
+def search(given, n_rows):
+    bound = minorant_of(model_rows(given)[0].copy(), GAMMA)
+    return (bound.flat, bound.peak, 1e100), (np.empty((3, n_rows)), np.zeros(8, dtype=np.int64))
 
 
-@pytest.mark.parametrize("loop", [take_in_loop, lambda *given: feature_loops.take_in(*given)])
+@pytest.mark.parametrize("loop", [observe_loop, lambda *given: feature_loops.observe(*given)])
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_an_observation_is_taken_in(loop, size):
     rng = np.random.default_rng(size)
     ours, theirs = model(rng, size), model(np.random.default_rng(size), size)
     for _ in range(5):
         row, reward = rng.normal(size=size), float(rng.normal())
-        assert loop(row, reward, np.inf, *ours, np.empty(size))
-        assert take_in_in_numpy(row, reward, np.inf, *theirs, np.empty(size))
-    precision, upper, moments, weights = ours
-    for left, right in zip(ours, theirs, strict=True):
-        assert np.abs(np.triu(left) - np.triu(right)).max() < 1e-12 if left.ndim == 2 else True
+        assert loop(row, reward, np.inf, ours)
+        assert observe_in_numpy(row, reward, np.inf, theirs)
+    precision, upper, moments, weights, *_ = model_rows(ours)
+    for left, right in zip(model_rows(ours)[:4], model_rows(theirs)[:4], strict=True):
+        assert np.abs(np.triu(left) - np.triu(right)).max() < 1e-12
     assert np.abs(upper.T @ upper - precision).max() < 1e-11
     assert np.abs(precision @ weights - moments).max() < 1e-11
 
 
-@pytest.mark.parametrize("loop", [take_in_loop, take_in_in_numpy, lambda *given: feature_loops.take_in(*given)])
+@pytest.mark.parametrize("loop", [observe_loop, observe_in_numpy, lambda *given: feature_loops.observe(*given)])
 @pytest.mark.parametrize("row", [[3.0, 4.0], [np.nan, 0.0], [np.inf, 0.0]])
 def test_a_row_that_is_too_long_changes_nothing(loop, row):
     ours, before = model(np.random.default_rng(0), 2), model(np.random.default_rng(0), 2)
 
-    is_taken = loop(np.array(row), 1.0, 24.9, *ours, np.empty(2))
+    is_taken = loop(np.array(row), 1.0, 24.9, ours)
 
     assert not is_taken
-    for left, right in zip(ours, before, strict=True):
-        np.testing.assert_array_equal(left, right)
+    np.testing.assert_array_equal(ours, before)
 
 
 @pytest.mark.parametrize("loop", [best_loop, lambda *given: feature_loops.best(*given)])
@@ -150,14 +128,14 @@ def test_the_best_row_is_that_of_all_widths(loop, exploration):
     for seed in range(20):
         rng = np.random.default_rng(seed)
         size, n_rows = int(rng.integers(1, 8)), int(rng.integers(1, 40))
-        precision, upper, _, weights = model(rng, size)
+        given = model(rng, size)
         features = rng.normal(size=(n_rows, size)) + rng.integers(2)
         features = np.vstack([features, features[: n_rows // 2]])  # ties
-        simple, room = search(precision, len(features))
+        simple, room = search(given, len(features))
         ours = room[-1]
-        n_tied, mean, width, n_widths = loop(features, weights, upper, *simple, exploration, *room)
+        n_tied, mean, width, n_widths = loop(features, given, *simple, exploration, *room)
         theirs = np.zeros(8, dtype=np.int64)
-        expected = best_in_numpy(features, weights, upper, *simple, exploration, *room[:2], theirs)
+        expected = best_in_numpy(features, given, *simple, exploration, room[0], theirs)
         assert n_tied == expected[0]
         assert mean == pytest.approx(expected[1], abs=1e-12)
         assert width == pytest.approx(expected[2], abs=1e-12)
@@ -167,10 +145,10 @@ def test_the_best_row_is_that_of_all_widths(loop, exploration):
 
 def test_few_widths_are_computed():
     rng = np.random.default_rng(1)
-    precision, upper, _, weights = model(rng, 6, n_seen=500)
+    given = model(rng, 6, n_seen=500)
     features = rng.normal(size=(1000, 6))
-    simple, room = search(precision, 1000)
-    assert feature_loops.best(features, weights, upper, *simple, 0.5, *room)[3] < 50
+    simple, room = search(given, 1000)
+    assert feature_loops.best(features, given, *simple, 0.5, *room)[3] < 50
 
 
 def test_a_bound_that_is_none_finds_another_row():
@@ -178,12 +156,12 @@ def test_a_bound_that_is_none_finds_another_row():
     rng = np.random.default_rng(2)
     wrong = 0
     for _ in range(50):
-        precision, upper, _, weights = model(rng, 4)
+        given = model(rng, 4)
         features = rng.normal(size=(30, 4)) * rng.uniform(0.1, 3.0, size=(30, 1))
-        (direction, *_), room = search(precision, 30)
-        feature_loops.best(features, weights, upper, direction, 0.0, 0.0, 1e100, 5.0, *room)
+        _, room = search(given, 30)
+        feature_loops.best(features, given, 0.0, 0.0, 1e100, 5.0, *room)
         loosened = int(room[-1][0])
-        best_in_numpy(features, weights, upper, direction, 0.0, 0.0, 1e100, 5.0, *room)
+        best_in_numpy(features, given, 0.0, 0.0, 1e100, 5.0, *room)
         wrong += loosened != int(room[-1][0])
     assert wrong > 5
 
@@ -191,20 +169,21 @@ def test_a_bound_that_is_none_finds_another_row():
 @pytest.mark.parametrize("loop", [best_loop, lambda *given: feature_loops.best(*given)])
 def test_an_overflow_is_noticed(loop):
     rng = np.random.default_rng(3)
-    precision, upper, _, weights = model(rng, 2)
-    simple, room = search(precision, 3)
+    given = model(rng, 2)
+    simple, room = search(given, 3)
     with np.errstate(over="ignore", invalid="ignore"):
         features = np.array([[1.0, 1.0], [1e200, 1.0], [0.0, 1.0]])
-        assert loop(features, weights, upper, *simple, 1.0, *room)[0] == 0
+        assert loop(features, given, *simple, 1.0, *room)[0] == 0
 
 
-def test_ties_are_those_of_the_library():
-    """The loops cannot see the constant of the library, so they repeat it."""
-    gap = TIE_TOLERANCE
-    precision, upper, weights = np.eye(1) * 1e12, np.eye(1) * 1e6, np.ones(1)
-    features = np.array([[0.5], [0.5 + 0.9 * gap], [0.5 - 1.1 * gap]])
-    simple, room = search(precision, 3)
-    assert feature_loops.best(features, weights, upper, *simple, 0.0, *room)[0] == 2
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_ties_are_those_of_the_library(scale):
+    """The loops cannot see the constant of the library, so they repeat it: of a score, or of 1 if that is more."""
+    gap = TIE_TOLERANCE * max(1.0, 0.5 * scale) / scale
+    given = model_of(np.eye(1) * 1e12, np.full(1, 1e12))
+    features = scale * np.array([[0.5], [0.5 + 0.9 * gap], [0.5 - 1.1 * gap]])
+    simple, room = search(given, 3)
+    assert feature_loops.best(features, given, *simple, 0.0, *room)[0] == 2
 
 
 @pytest.mark.parametrize("loop", [play_loop, lambda *given: feature_loops.play(*given)])
@@ -214,10 +193,10 @@ def test_rounds_are_played_in_turn(loop):
     answers = []
     for play in (loop, play_in_numpy):
         state = model(np.random.default_rng(5), 3)
-        simple, room = search(state[0], 6)
+        simple, room = search(state, 6)
         rows, means, widths = np.zeros(40, dtype=np.int64), np.zeros(40), np.zeros(40)
-        assert play(rounds, rewards, *state, *simple, 0.8, *room, rows, means, widths) == 40
-        answers.append((rows, means, widths, state[3]))
+        assert play(rounds, rewards, state, *simple, 0.8, *room, rows, means, widths) == 40
+        answers.append((rows, means, widths, model_rows(state)[3]))
     assert np.array_equal(answers[0][0], answers[1][0])
     for left, right in zip(answers[0][1:], answers[1][1:], strict=True):
         assert np.abs(left - right).max() < 1e-11
@@ -225,8 +204,8 @@ def test_rounds_are_played_in_turn(loop):
 
 def test_play_stops_where_a_number_overflows():
     state = model(np.random.default_rng(5), 2)
-    simple, room = search(state[0], 2)
+    simple, room = search(state, 2)
     rounds = np.ones((5, 2, 2))
     rounds[3, 0] = 1e200
     outcome = np.zeros(5, dtype=np.int64), np.zeros(5), np.zeros(5)
-    assert feature_loops.play(rounds, np.ones((5, 2)), *state, *simple, 0.8, *room, *outcome) == 3
+    assert feature_loops.play(rounds, np.ones((5, 2)), state, *simple, 0.8, *room, *outcome) == 3

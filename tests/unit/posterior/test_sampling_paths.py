@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kernelbandits.kernels import Gaussian, Linear, Polynomial
+from kernelbandits.kernels import Gaussian, Linear, Polynomial, QuadratureFourier, RandomFourier
 from kernelbandits.posterior import AutoPosterior, ExactPosterior, PrimalPosterior
 from kernelbandits.posterior.sampling import draw_paths, feature_map, has_feature_map
 
@@ -16,6 +16,8 @@ def observed(make, kernel, regularization=0.3):
     posterior.observe(*history())
     return posterior
 
+
+QUADRATURE = QuadratureFourier(Gaussian(length_scale=2.0), extent=[4.0, 4.0], accuracy=0.5)
 
 CASES = [
     (ExactPosterior, 2.0 * Gaussian(length_scale=0.7)),
@@ -50,7 +52,7 @@ def test_weights_leave_out_what_was_taken_back():
 
 
 @pytest.mark.parametrize("spread", [1.0, 0.3])
-@pytest.mark.parametrize(("make", "kernel"), CASES)
+@pytest.mark.parametrize(("make", "kernel"), [*CASES[:2], (ExactPosterior, Linear() + 0.5)])
 def test_the_correction_is_exact_given_the_prior_draw(make, kernel, spread):
     posterior, asked = observed(make, kernel), np.random.default_rng(2).normal(size=(9, 2))
     prior = feature_map(kernel, asked, 50, np.random.default_rng(3))
@@ -95,6 +97,28 @@ def test_draws_by_exact_features_have_the_posterior_moments(pending):
     assert moments_in_standard_errors(draws, posterior.predict(asked).mean, 1.1 * covariance) > 5.0
 
 
+@pytest.mark.parametrize(
+    "kernel", [QUADRATURE, RandomFourier(Gaussian(length_scale=2.0), n_columns=2, n_frequencies=2)]
+)
+@pytest.mark.parametrize("keep", [None, 2])
+def test_draws_in_feature_space_have_the_posterior_moments_also_of_merged_points(kernel, keep):
+    posterior, asked = PrimalPosterior(kernel, regularization=0.3, keep=keep), np.array([[0.1, 0.2], [1.0, -1.0]])
+    posterior.observe(*history())
+    posterior.predict(asked)
+    whole = posterior.copy()
+    whole.observe([[0.5, 0.5]], [0.0], times=3)
+    covariance = 0.7**2 * 0.3 * whole.covariance(asked)
+    prior = feature_map(kernel, asked, 50, np.random.default_rng(3))
+
+    draws = draw_paths(
+        posterior, 100_000, prior=prior, rng=np.random.default_rng(6), spread=0.7, pending=[[0.5, 0.5]], times=[3]
+    ).at(asked)
+
+    assert (posterior.n_merged > 0) == (keep is not None)
+    assert moments_in_standard_errors(draws, posterior.predict(asked).mean, covariance) < 5.0
+    assert moments_in_standard_errors(draws, posterior.predict(asked).mean, 1.1 * covariance) > 5.0
+
+
 def test_before_any_observation_the_prior_is_drawn():
     kernel, asked = Gaussian(length_scale=0.7), np.zeros((1, 2))
     posterior = ExactPosterior(kernel, regularization=0.3)
@@ -113,7 +137,7 @@ def test_only_kernels_with_features_have_a_map():
     assert not has_feature_map(Gaussian(length_scale=1.0) + Linear(), rows)
 
 
-def test_a_point_that_is_awaited_twice_is_as_good_as_two_points():
+def test_a_point_that_is_pending_twice_is_as_good_as_two_points():
     kernel, asked = Gaussian(length_scale=0.7), np.array([[0.1, 0.2], [1.0, -1.0]])
     posterior = observed(ExactPosterior, kernel)
     prior = feature_map(kernel, asked, 20, np.random.default_rng(3))

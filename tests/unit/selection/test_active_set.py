@@ -47,7 +47,7 @@ class Scene:
             self.exact.meet(places.copy())
         (slot,) = self.behind.changed(log)
         log.pull(slot, self.record.counts.item(slot), self.record.sums.item(slot), self.similarities)
-        self.exact.take_in([slot])
+        self.exact.update([slot])
 
     def pull_some(self, n_pulls, among=SIZE):
         for place in self.rng.integers(among, size=n_pulls):
@@ -143,7 +143,7 @@ def test_the_bound_is_convex_between_the_points_of_its_grid():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_those_who_join_are_exact_and_so_is_the_front_afterwards(seed):
+def test_those_who_join_are_exact_and_so_is_the_active_set_afterwards(seed):
     scene = Scene(seed)
     scene.pull_some(12)
     scene.refresh(best=scene.scores()[scene.inactive()].max())
@@ -158,3 +158,37 @@ def test_those_who_join_are_exact_and_so_is_the_front_afterwards(seed):
     assert [scene.active.place(int(row)) for row in rows] == list(range(len(rows)))
     assert_allclose(log.mean, scene.exact.log.mean[rows], rtol=0, atol=1e-11)
     assert_allclose(log.variance, scene.exact.log.variance[rows], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("source", ["variances", "solving"])
+@pytest.mark.parametrize("has_margin", [True, False])
+def test_the_bound_covers_errors_of_variances_and_of_solving(monkeypatch, source, has_margin):
+    """Errors as large as the margins allow, magnified; the negative control takes the margin out."""
+    error, solve = 1e-6, np.linalg.solve
+    n_failed = 0
+    for seed in range(6):
+        scene = Scene(seed)
+        scene.pull_some(12, among=15)
+        exact = scene.active.factor(BETA)
+
+        def perturbed(system, gap):
+            """Solution for a matrix with the errors that the margin allows, in the worst direction."""
+            signs = np.sign(solve(system, gap))
+            allowed = error if source == "variances" else 4.0 * error * len(gap) * np.trace(system)
+            return solve(system + allowed * np.outer(signs, signs), gap)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(np.linalg, "solve", perturbed)
+            if has_margin and source == "variances":
+                patch.setattr(scene.active, "_noise", error)
+            if has_margin and source == "solving":
+                patch.setattr(front_module, "EPSILON", error)
+            n_failed += scene.active.factor(BETA) < exact * (1.0 - 1e-9)
+
+    assert (n_failed == 0) if has_margin else (n_failed > 2)
+
+
+def test_the_error_of_variances_is_the_drift_that_is_allowed():
+    scene = Scene()
+
+    assert scene.active._noise == front_module.DRIFT_LIMIT * scene.behind.log.prior.max()

@@ -93,7 +93,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_a_scale_that_rounding_has_pushed_below_zero_is_refused_in_words(at_once):
+def test_a_scale_that_rounding_has_pushed_below_zero_is_rejected_in_words(at_once):
     scene = begun()
     scene.log.variance[:] = -1.0
 
@@ -103,7 +103,7 @@ def test_a_scale_that_rounding_has_pushed_below_zero_is_refused_in_words(at_once
         scene.pull_many([2, 6], [1.0, 1.0], [0.5, 0.5]) if at_once else scene.pull(2, 1.0, 0.5)
 
 
-def test_a_catalog_whose_repeats_are_lost_in_rounding_is_told_the_smallest_regularization_that_works():
+def test_a_catalog_whose_repeats_are_lost_in_rounding_error_names_the_smallest_regularization_that_works():
     points = np.random.default_rng(0).uniform(size=(64, 2))
 
     def play(regularization):
@@ -112,6 +112,6 @@ def test_a_catalog_whose_repeats_are_lost_in_rounding_is_told_the_smallest_regul
         policy.warm_start(points, np.ones(64), times=10**9)
         policy.choose(catalog)
 
-    with pytest.raises(NumericalError, match=r"1e-07 is too small .* Take a regularization of at least") as refused:
+    with pytest.raises(NumericalError, match=r"1e-07 is too small .* Take a regularization of at least") as rejected:
         play(1e-7)
-    play(float(re.search(r"at least (\S+)\.$", str(refused.value))[1]))
+    play(float(re.search(r"at least (\S+)\.$", str(rejected.value))[1]))

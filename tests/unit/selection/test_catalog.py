@@ -8,11 +8,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
+import kernelbandits as kb
 from interrupts import interrupted_everywhere
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import Gaussian, Ids, Jaccard, PairProduct, Rows, Spectrum, Strings
 from kernelbandits.kernels.rows import GrowingNames
-from kernelbandits.selection import Catalog
+from kernelbandits.selection import Catalog, column_log
+from kernelbandits.selection import catalog as catalog_module
 from kernelbandits.types import Pairs
 
 
@@ -37,20 +39,20 @@ def test_without_ids_an_item_goes_by_its_row():
 
 
 @pytest.mark.parametrize("item", ["z", 0, 2.5, None])
-def test_an_unknown_id_is_refused(catalog, item):
+def test_an_unknown_id_is_rejected(catalog, item):
     with pytest.raises(UnknownItem, match="which knows 4 ids, such as 'a'"):
         catalog.row(item)
 
 
 @pytest.mark.parametrize("item", [-1, 2, True, "0"])
-def test_an_unknown_row_is_refused(item):
+def test_an_unknown_row_is_rejected(item):
     with pytest.raises(UnknownItem, match="rows 0 to 1"):
         Catalog([[1.0], [2.0]]).row(item)
 
 
 @pytest.mark.parametrize(
     ("ids", "message"),
-    [(["a", "a"], "'a' stands there twice"), (["a"], "2 items, 1 ids"), (["a", 1.5], "integer or a string")],
+    [(["a", "a"], "'a' occurs twice"), (["a"], "1 ids for 2 items"), (["a", 1.5], "integer or a string")],
 )
 def test_ids_are_checked(ids, message):
     with pytest.raises(InvalidParameter, match=message):
@@ -97,11 +99,11 @@ def test_it_grows(catalog):
     assert catalog.points(kind).ravel().tolist() == [0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 7.0]
 
 
-def test_a_refused_addition_adds_nothing(catalog):
+def test_a_rejected_addition_adds_nothing(catalog):
     kind = Gaussian(length_scale=1.0).kind
     catalog.points(kind)
 
-    with pytest.raises(InvalidParameter, match="'a' stands there twice"):
+    with pytest.raises(InvalidParameter, match="'a' occurs twice"):
         catalog.add([[5.0]], ids=["a"])
     with pytest.raises(InvalidParameter, match="need theirs too"):
         catalog.add([[5.0]])
@@ -236,11 +238,11 @@ def test_a_growth_in_place_would_be_seen_by_this_test(monkeypatch):
     assert not all(seen(catalog, "rows") in (before, seen(after, "rows")) for catalog in interrupts)
 
 
-def test_a_kernel_that_refuses_new_items_leaves_the_catalog_as_it_was():
+def test_a_kernel_that_rejects_new_items_leaves_the_catalog_as_it_was():
     catalog = made("rows")
 
     for _ in range(2):
-        with pytest.raises(InvalidContexts, match="3 columns; those learnt before have 2"):
+        with pytest.raises(InvalidContexts, match="3 columns; those learned before have 2"):
             catalog.add([[1.0, 2.0, 3.0]], ids=["x"])
     add_next(catalog, "rows", 1)
 
@@ -344,12 +346,12 @@ def test_a_frame_is_rows_of_numbers_and_nothing_else():
         ([[1.0], [np.nan]], "finite"),
     ],
 )
-def test_odd_items_are_refused_in_words(items, message):
+def test_odd_items_are_rejected_in_words(items, message):
     with pytest.raises(InvalidContexts, match=message):
         Catalog(items).points(Rows())
 
 
-def test_items_that_cannot_be_copied_are_refused():
+def test_items_that_cannot_be_copied_are_rejected():
     with pytest.raises(InvalidContexts, match="one of these cannot be"):
         Catalog([sys.settrace, (number for number in [1])])
 
@@ -362,3 +364,158 @@ def test_a_row_that_is_not_there_has_no_id(catalog):
 def test_an_item_that_cannot_be_an_id_is_unknown(catalog):
     with pytest.raises(UnknownItem, match="No item"):
         catalog.row([1])
+
+
+# -- removal -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_catalog_without_items_is_one_that_never_had_them(form):
+    catalog, (kind, items) = made(form), FORMS[form]
+    catalog.remove(["i4", "i1"])
+    add_next_named(catalog, form, 7, "i1")
+
+    rows = np.array([0, 2, 3, 5, 7])
+    fresh = Catalog(items(rows), ids=["i0", "i2", "i3", "i5", "i1"])
+    fresh.points(kind)
+
+    assert seen(catalog, form) == seen(fresh, form)
+    thawed = pickle.loads(pickle.dumps(catalog))
+    assert seen(thawed, form) == seen(fresh, form)
+
+
+def add_next_named(catalog, form, row, name):
+    return catalog.add(FORMS[form][1](np.array([row])), ids=[name])
+
+
+def test_a_removed_item_is_unknown_and_its_id_is_free(catalog):
+    n_items = len(catalog)
+    catalog.remove(iter(["b"]))
+
+    assert len(catalog) == n_items - 1
+    with pytest.raises(UnknownItem, match="No item 'b' in this catalog"):
+        catalog.row("b")
+    assert catalog.add([[9.0]], ids=["b"]).tolist() == [n_items - 1]
+    assert catalog.item(n_items - 1) == "b"
+
+
+def test_an_earlier_view_still_holds_removed_items(catalog):
+    view, ids = catalog.without(["a"]), catalog.ids
+    catalog.remove(["b"])
+
+    assert view.ids == list(ids[1:])
+    assert_array_equal(view.points(Rows()), np.arange(1.0, len(ids))[:, None])
+    assert view.only(["b"]).ids == ["b"]
+    assert not view.is_whole
+    assert not view.without(["b"]).is_whole
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        (["a", "x"], UnknownItem, "No item 'x' in this catalog.*New items come by catalog.add"),
+        ("a", InvalidParameter, "Ids are given as a collection"),
+        (7, InvalidParameter, "Ids are given as a collection"),
+        ([["a"]], UnknownItem, "No item"),
+    ],
+)
+def test_a_rejected_removal_removes_nothing(catalog, ids, error, message):
+    before = catalog.ids
+
+    with pytest.raises(error, match=message):
+        catalog.remove(ids)
+
+    assert catalog.ids == before
+
+
+def test_a_catalog_keeps_one_item_and_its_rows(catalog):
+    with pytest.raises(InvalidParameter, match="at least one item"):
+        catalog.remove(catalog.ids)
+    with pytest.raises(InvalidParameter, match=r"identified by their rows.*catalog.without\(rows\)"):
+        Catalog([[0.0], [1.0]]).remove([0])
+    catalog.remove([])
+    assert catalog.only(["a"]).rows.tolist() == [0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_interrupted_removal_removes_all_or_nothing(form):
+    before, after = made(form), made(form)
+    after.remove(["i1", "i4"])
+    n_interrupts = 0
+
+    for catalog in interrupted_everywhere(lambda: made(form), lambda catalog: catalog.remove(["i1", "i4"])):
+        n_interrupts += 1
+        assert seen(catalog, form) in (seen(before, form), seen(after, form))
+        if len(catalog) == 6:
+            catalog.remove(["i1", "i4"])
+        assert seen(catalog, form) == seen(after, form)
+
+    assert n_interrupts > 20
+
+
+def test_a_removal_from_a_signal_handler_comes_first(monkeypatch):
+    catalog, taken = made("strings"), catalog_module._taken
+    interruptions = [lambda: catalog.remove(["i0"])]
+
+    def interrupted(*arguments):
+        if interruptions:
+            interruptions.pop()()
+        return taken(*arguments)
+
+    monkeypatch.setattr(catalog_module, "_taken", interrupted)
+    generation = catalog._now.generation
+    catalog.remove(["i1"])
+
+    assert catalog.ids == ("i2", "i3", "i4", "i5")
+    assert generation.end[1].end[1] is catalog._now.generation
+
+
+def test_a_catalog_answers_in_all_threads_while_it_shrinks():
+    n_items = 200
+    catalog = Catalog([[float(row)] for row in range(n_items)], ids=list(range(n_items)))
+    failures, interval = [], sys.getswitchinterval()
+
+    def read():
+        while len(catalog) > 1:
+            view = catalog.without([0])
+            rows = view.points(Rows())
+            if view.ids != rows[:, 0].astype(int).tolist():
+                failures.append(view.ids)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        readers = [Thread(target=read) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        for row in range(n_items - 1, 1, -1):
+            catalog.remove([row])
+        catalog.remove([1])
+    finally:
+        sys.setswitchinterval(interval)
+        for reader in readers:
+            reader.join()
+
+    assert not failures
+
+
+@pytest.mark.parametrize("passes", ["one call", "one long call", "several passes"])
+def test_contexts_that_are_no_items_narrow_no_candidates(monkeypatch, passes):
+    """A point beside the catalog may have a higher score than all items: it is no threshold for them."""
+    if passes != "one call":
+        monkeypatch.setattr(column_log, "ENTRIES_PER_CALL", 0)
+        monkeypatch.setattr(column_log, "threads_for", lambda *given: 2 if passes == "several passes" else 1)
+    rng = np.random.default_rng(0)
+    items, outside = rng.uniform(size=(300, 2)), rng.uniform(0.8, 1.2, size=(4, 2))
+    catalog = kb.Catalog(items)
+    policies = [kb.KernelUCB(Gaussian(length_scale=0.3), regularization=0.2, exploration=0.4) for _ in range(2)]
+
+    for t in range(60):
+        chosen = [policy.choose(given) for policy, given in zip(policies, (catalog, items), strict=True)]
+        assert chosen[0].action == chosen[1].action
+        assert chosen[0].score == pytest.approx(chosen[1].score, abs=1e-9)
+        reward = float(np.sin(5.0 * chosen[0].context.sum()))
+        for policy, decision in zip(policies, chosen, strict=True):
+            if t % 3:
+                policy.learn(decision, reward)
+            else:
+                policy.learn(policy.choose(outside[[t // 3 % 4]]), 3.0)

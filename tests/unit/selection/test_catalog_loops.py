@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 
 from kernelbandits._compile import WORK_BEFORE_COMPILE, Loops
 from kernelbandits.selection import _catalog_loops
-from kernelbandits.selection._catalog_loops import BLOCK, make_loops
+from kernelbandits.selection._catalog_loops import BLOCK, PER_FLAG, make_loops
 from kernelbandits.selection.ties import worst_tied
 from kernelbandits.types import TIE_TOLERANCE
 
@@ -16,24 +16,9 @@ def compiled():
     return loops
 
 
-def pull_in_numpy(
-    rows,
-    base,
-    factor,
-    first,
-    last,
-    weights,
-    target,
-    gain,
-    shrink,
-    items,
-    start,
-    stop,
-    squared,
-    bar,
-    hits,
-):
+def pull_in_numpy(pull, rows, weights, items, start, stop, squared, bar, flags):
     """The definition."""
+    base, factor, first, last, target, gain, shrink = pull
     column = factor * rows[base, start:stop]
     if last > first:
         column -= weights[first:last] @ rows[first:last, start:stop]
@@ -43,25 +28,25 @@ def pull_in_numpy(
     column *= column
     column *= shrink
     items[1, start:stop] -= column
-    screen_in_numpy(items, start, stop, squared, bar, hits)
+    screen_in_numpy(items, start, stop, squared, bar, flags)
 
 
-def screen_in_numpy(items, start, stop, squared, bar, hits):
+def screen_in_numpy(items, start, stop, squared, bar, flags):
     """The definition."""
     gap = np.maximum(bar - items[0, start:stop], 0.0)
     hit = gap * gap <= squared * np.maximum(items[1, start:stop], 0.0)
-    first, last = start // BLOCK, -(-stop // BLOCK)
-    hits[first:last] = np.logical_or.reduceat(hit, np.arange(0, stop - start, BLOCK))
+    first, last = start // PER_FLAG, -(-stop // PER_FLAG)
+    flags[first:last] = np.logical_or.reduceat(hit, np.arange(0, stop - start, PER_FLAG))
 
 
 def best_in_numpy(
     items,
     exploration,
     stop,
-    hits,
+    flags,
     tied,
 ):
-    """The definition; blocks without a hit are looked at too, and cannot win."""
+    """The definition; actions without a flag are scored too, and cannot win."""
     scores = items[0, :stop] + exploration * np.sqrt(np.maximum(items[1, :stop], 0.0))
     best = float(scores.max())
     found = np.flatnonzero(scores >= worst_tied(best))
@@ -108,9 +93,9 @@ def test_all_forms_of_a_pull_agree(compiled, n, base, first, last, target):
     outcomes = []
     for form in forms("pull", compiled):
         rows, items, weights = a_state(n, np.random.default_rng(n))
-        hits = np.zeros(-(-n // BLOCK), dtype=np.uint8)
-        form(rows, base, 0.7, first, last, weights, target, 0.3, 0.05, items, 0, n, 0.8, 1.9, hits)
-        outcomes.append((rows, items, hits))
+        flags = np.zeros(-(-n // PER_FLAG), dtype=np.uint8)
+        form((base, 0.7, first, last, target, 0.3, 0.05), rows, weights, items, 0, n, 0.8, 1.9, flags)
+        outcomes.append((rows, items, flags))
 
     for outcome in outcomes[1:]:
         for ours, theirs in zip(outcome, outcomes[0], strict=True):
@@ -122,26 +107,26 @@ def test_parts_make_the_whole(compiled):
     outcomes = []
     for parts in ([(0, n)], [(0, BLOCK), (BLOCK, 2 * BLOCK), (2 * BLOCK, n)]):
         rows, items, weights = a_state(n, np.random.default_rng(1))
-        hits = np.zeros(4, dtype=np.uint8)
+        flags = np.zeros(-(-n // PER_FLAG), dtype=np.uint8)
         for start, stop in parts:
-            compiled.pull(rows, 2, 0.7, 3, 8, weights, 8, 0.3, 0.05, items, start, stop, 0.8, 2.5, hits)
-        outcomes.append((rows, items, hits))
+            compiled.pull((2, 0.7, 3, 8, 8, 0.3, 0.05), rows, weights, items, start, stop, 0.8, 2.5, flags)
+        outcomes.append((rows, items, flags))
 
     for whole, joined in zip(*outcomes, strict=True):
         assert np.array_equal(whole, joined)
 
 
 @pytest.mark.parametrize("bar", [-np.inf, 1.5, 2.5, np.inf])
-def test_a_screen_marks_the_blocks_that_reach_the_bar(compiled, bar):
+def test_a_screen_marks_the_blocks_that_reach_the_threshold(compiled, bar):
     n = 3 * BLOCK + 17
     _, items, _ = a_state(n, np.random.default_rng(2))
     scores = items[0] + np.sqrt(0.8 * items[1])
-    expected = [bool((scores[start : start + BLOCK] >= bar).any()) for start in range(0, n, BLOCK)]
+    expected = [bool((scores[start : start + PER_FLAG] >= bar).any()) for start in range(0, n, PER_FLAG)]
 
     for form in forms("screen", compiled):
-        hits = np.zeros(4, dtype=np.uint8)
-        form(items, 0, n, 0.8, bar, hits)
-        assert hits.astype(bool).tolist() == expected
+        flags = np.zeros(-(-n // PER_FLAG), dtype=np.uint8)
+        form(items, 0, n, 0.8, bar, flags)
+        assert flags.astype(bool).tolist() == expected
 
 
 def test_all_forms_find_the_best_and_its_ties(compiled):
@@ -154,7 +139,7 @@ def test_all_forms_find_the_best_and_its_ties(compiled):
 
     for form in forms("best", compiled):
         tied = np.zeros(64, dtype=np.int64)
-        best, n_tied = form(items, 2.0, 2500, np.ones(3, dtype=np.uint8), tied)
+        best, n_tied = form(items, 2.0, 2500, np.ones(-(-2500 // PER_FLAG), dtype=np.uint8), tied)
         assert best == 10.0
         assert tied[:n_tied].tolist() == [40, 2400, 2401]
 
@@ -194,7 +179,7 @@ def test_the_best_is_found_for_any_exploration(compiled, exploration):
 
     for form in forms("best", compiled):
         tied = np.zeros(64, dtype=np.int64)
-        best, n_tied = form(items, exploration, 2500, np.ones(3, dtype=np.uint8), tied)
+        best, n_tied = form(items, exploration, 2500, np.ones(-(-2500 // PER_FLAG), dtype=np.uint8), tied)
         assert best == scores.max()
         assert tied[:n_tied].tolist() == [int(scores.argmax())]
 

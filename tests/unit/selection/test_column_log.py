@@ -4,9 +4,11 @@ from numpy.testing import assert_allclose
 
 import kernelbandits as kb
 from kernelbandits.kernels import Gaussian
+from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection import _catalog_loops, column_log, ties
-from kernelbandits.selection._catalog_loops import BEST, LARGEST, LEADER, loops, make_loops
+from kernelbandits.selection._catalog_loops import BEST, LARGEST, LEADER, LogArrays, loops, make_loops
 from kernelbandits.selection.column_log import FALL, ColumnLog, Screen
+from kernelbandits.selection.synchronized_columns import SynchronizedColumns
 
 N_ACTIONS, BETA, REGULARIZATION = 1_500, 0.9, 0.3
 PULLS = [0, 1, 1, 2, 0, 3, 3, 3, 1, 4, 0]
@@ -63,7 +65,7 @@ def test_a_round_in_one_call_is_a_pull_and_a_search(form, compiled, monkeypatch)
         assert_allclose(ours.items, theirs.items, rtol=0, atol=1e-13)
         assert_allclose(ours.runs[:6], theirs.runs[:6], rtol=0, atol=1e-13)
         assert_allclose(ours.state[:4], theirs.state[:4], rtol=0, atol=1e-13)
-        assert ours.state[column_log.REACH] == pytest.approx(theirs.state[column_log.REACH], rel=1e-12)
+        assert ours.state[column_log.INNOVATION] == pytest.approx(theirs.state[column_log.INNOVATION], rel=1e-12)
         assert np.array_equal(ours.marks, theirs.marks)
         assert np.array_equal(ours.applied, theirs.applied)
         assert one_call.round() == 1  # nothing has changed since
@@ -147,3 +149,48 @@ def test_a_log_of_few_actions_begins_small(size, most):
     log = ColumnLog(np.ones(size), REGULARIZATION)
 
     assert log.rows.nbytes + log.marks.nbytes + log.runs.nbytes < most
+
+
+def test_kernels_get_the_arrays_of_the_log_after_every_replacement():
+    log = ColumnLog(np.ones(30), REGULARIZATION)
+
+    def is_current():
+        return all(given is getattr(log, name) for given, name in zip(log._arrays, LogArrays._fields, strict=True))
+
+    assert is_current()
+    log.meet(np.arange(30).repeat(5))
+    assert is_current()
+    log.reserve(1000)
+    assert is_current()
+    column_log.insert(log, 7, np.ones(100), lambda slots: np.zeros((len(slots), 100)))
+    assert is_current()
+    column_log.keep(log, np.array([*range(30)]))
+    assert is_current()
+    log.rows = log.rows.copy()
+    assert not is_current()
+
+
+def test_a_score_computed_in_advance_is_the_score_after_the_pull():
+    rng = np.random.default_rng(0)
+    items, kernel = rng.uniform(size=(40, 2)), Gaussian(length_scale=0.4)
+    record, columns = Observations(kernel.kind), SynchronizedColumns(items, kernel, 0.3)
+    columns.start(record)
+    for row in (3, 3, 7, 3, 11, 7, 3):
+        record.add(record.sort(items[[row]], rng.normal(size=1), np.full(1, 2.0)))
+        columns.meet(columns.find_new())
+        (slot,) = columns.changed(columns.log)
+
+        predicted = columns.log.score_after(slot, record.counts.item(slot), record.sums.item(slot), 0.8)
+
+        columns.update([slot])
+        assert predicted == pytest.approx(columns.log.mean[row] + 0.8 * np.sqrt(columns.log.variance[row]), rel=1e-12)
+
+
+def test_a_log_with_many_runs_per_point_is_rebuilt():
+    items, kernel = np.random.default_rng(0).uniform(size=(40, 2)), Gaussian(length_scale=0.4)
+    columns = SynchronizedColumns(items, kernel, 0.3)
+    columns.start(Observations(kernel.kind))
+
+    assert not columns._must_begin_again()
+    columns.log.n_runs = columns.log.n_points + 10**9
+    assert columns._must_begin_again()

@@ -45,7 +45,7 @@ def test_what_cannot_be_screened_is_scored(policy, contexts):
     assert policy.choose(contexts).cost.engine == "exhaustive"
 
 
-def test_awaited_decisions_are_scored_for():
+def test_pending_decisions_are_scored_for():
     policy = a_policy()
     policy.expect(policy.choose(CONTEXTS))
 
@@ -65,19 +65,19 @@ def test_a_catalog_with_a_context_is_screened():
     assert decision.cost.engine == "screened"
 
 
-def test_rows_of_another_length_are_refused_in_words():
+def test_rows_of_another_length_are_rejected_in_words():
     with pytest.raises(InvalidContexts, match="columns"):
         a_policy().choose(np.ones((4, 3)))
 
 
-def test_similarities_that_overflow_are_refused_in_words():
+def test_similarities_that_overflow_are_rejected_in_words():
     policy = a_policy(Linear() * Linear() * Linear(), posterior="exact")
 
     with pytest.raises(InvalidContexts, match="overflow"):
         policy.choose(CONTEXTS * 1e120)
 
 
-def test_a_copy_begins_anew():
+def test_a_copy_starts_empty():
     policy = a_policy()
     policy.choose(CONTEXTS)
 

@@ -31,10 +31,10 @@ class Synchronized:
     def observe(self, n):
         self.posterior.observe(self.rng.uniform(size=(n, 2)), self.rng.normal(size=n))
 
-    def synchronize(self):
+    def synchronize(self, **options):
         whitening = self.posterior.whitening()
         panels = self._table.of(whitening.factor)
-        self.weights.synchronize(whitening, panels, self.posterior.regularization, EXPLORATION)
+        self.weights.synchronize(whitening, panels, self.posterior.regularization, EXPLORATION, **options)
         return self.weights
 
 
@@ -71,6 +71,41 @@ def test_old_weights_bound_what_came_after(passes, monkeypatch, n_new):
     assert moved.max() > 0.0
     assert weights.mean_drift < np.sqrt(np.sum(posterior.whitening().targets[-n_new:] ** 2))
     assert (excess / deviation).max() > 0.3 * weights.innovation_bound  # of use, not only true
+
+
+@pytest.mark.parametrize("n_new", [5, module.OLDEST + 20])
+def test_stale_weights_are_valid_however_old(passes, n_new):
+    own = Synchronized(np.random.default_rng(n_new))
+    posterior, points = own.posterior, own.rng.uniform(size=(500, 2))
+    own.synchronize()
+    old = posterior.predict(points)
+    own.observe(n_new)
+
+    weights = own.synchronize(may_be_stale=True)
+
+    new, deviation = posterior.predict(points), old.width * np.sqrt(posterior.regularization)
+    assert weights.size == posterior.size - n_new
+    assert weights.is_stale
+    assert (np.abs(new.mean - old.mean) <= weights.mean_drift * deviation + 1e-12).all()
+    assert (new.upper(EXPLORATION) - old.mean <= weights.innovation_bound * deviation + 1e-12).all()
+    assert not (np.abs(new.mean - old.mean) <= 0.02 * weights.mean_drift * deviation).all()
+
+
+def test_stale_weights_are_recomputed_on_request_and_after_other_changes(passes):
+    own = Synchronized(np.random.default_rng(6))
+    own.synchronize()
+    own.observe(module.OLDEST + 1)
+    weights, posterior = own.synchronize(may_be_stale=True), own.posterior
+    assert weights.is_stale
+
+    whitening = posterior.whitening()
+    weights.recompute(whitening, own._table.of(whitening.factor), posterior.regularization, EXPLORATION)
+
+    assert (weights.size, weights.is_stale, weights.mean_drift) == (posterior.size, False, 0.0)
+    assert weights.innovation_bound == EXPLORATION / np.sqrt(posterior.regularization)
+    own.observe(module.OLDEST + 1)
+    posterior.observe(posterior.record.points[4:5].copy(), [0.3])
+    assert not own.synchronize(may_be_stale=True).is_stale
 
 
 def test_weights_are_recomputed_when_their_bound_is_loose(passes, monkeypatch):

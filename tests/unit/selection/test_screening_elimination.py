@@ -7,7 +7,7 @@ from kernelbandits.kernels import Gaussian
 from kernelbandits.posterior import ExactPosterior, cholesky
 from kernelbandits.selection import _screening_loops as loops
 from kernelbandits.selection._screening_loops import BoundTerms, screening_loops
-from kernelbandits.selection.screening import DualWeights, PanelTable, bound_terms
+from kernelbandits.selection.screening import ALONE, DualWeights, PanelTable, bound_terms
 from kernelbandits.types import TIE_TOLERANCE
 
 screening_loops.ensure()
@@ -108,7 +108,7 @@ def test_candidates_that_reach_the_threshold_become_exact(monkeypatch, panel, n_
 
     threshold, n_done = loop(
         panels, weights.size, (columns, state, order), whitening.targets, terms, 0, n_incumbents,
-        float(np.median(scores)),
+        float(np.median(scores)), ALONE,
     )  # fmt: skip
 
     done = order[:n_done]

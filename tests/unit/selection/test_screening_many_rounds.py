@@ -20,35 +20,35 @@ def ask(posterior, rounds, exploration):
     return [rows.tolist() for rows in found]
 
 
-@pytest.mark.parametrize("n_learnt", [9, 64, 65, 300])
+@pytest.mark.parametrize("n_learned", [9, 64, 65, 300])
 @pytest.mark.parametrize("regularization", [1e-3, 0.7])
-def test_they_are_those_of_scoring_all(n_learnt, regularization):
+def test_they_are_those_of_scoring_all(n_learned, regularization):
     """Points of a coarse grid, so that many are repeated and tied; sets of one to thirty; an exploration each."""
-    rng = np.random.default_rng(n_learnt)
+    rng = np.random.default_rng(n_learned)
     posterior = ExactPosterior(3.0 * Gaussian(length_scale=0.4), regularization=regularization)
-    learnt = np.where(
-        rng.random((n_learnt, 1)) < 0.3, rng.integers(4, size=(n_learnt, 3)) / 3, rng.random((n_learnt, 3))
+    learned = np.where(
+        rng.random((n_learned, 1)) < 0.3, rng.integers(4, size=(n_learned, 3)) / 3, rng.random((n_learned, 3))
     )
-    posterior.observe(learnt, rng.normal(size=n_learnt))
+    posterior.observe(learned, rng.normal(size=n_learned))
     rounds = [rng.integers(4, size=(rng.integers(1, 31), 3)) / 3 for _ in range(80)]
     exploration = rng.choice([0.0, 0.2, 5.0], size=80)
 
-    said = ask(posterior, rounds, exploration)
+    result = ask(posterior, rounds, exploration)
 
-    assert said == slow_ties(posterior, rounds, exploration)
-    assert any(len(rows) > 1 for rows in said)
+    assert result == slow_ties(posterior, rounds, exploration)
+    assert any(len(rows) > 1 for rows in result)
 
 
 @pytest.mark.parametrize("kernel", [Spectrum(n=2), Delta()])
-def test_words_that_nobody_has_seen_tie(kernel):
+def test_words_that_were_never_seen_tie(kernel):
     posterior = ExactPosterior(kernel, regularization=0.5)
     posterior.observe(WORDS[:4] * 20, np.random.default_rng(0).normal(size=80))
     rounds = [["xyz", "uvw", "xyz"], WORDS, ["tea"], WORDS[::-1]]
 
-    said = ask(posterior, rounds, np.full(4, 2.0))
+    result = ask(posterior, rounds, np.full(4, 2.0))
 
-    assert said == slow_ties(posterior, rounds, np.full(4, 2.0))
-    assert said[0] == [0, 1, 2]
+    assert result == slow_ties(posterior, rounds, np.full(4, 2.0))
+    assert result[0] == [0, 1, 2]
 
 
 def test_few_widths_are_computed_to_the_end(monkeypatch):

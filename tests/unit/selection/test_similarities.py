@@ -136,3 +136,18 @@ def test_threads_change_nothing(monkeypatch):
 
     assert np.array_equal(in_threads.mean, alone.mean)
     assert np.array_equal(in_threads.explained, alone.explained)
+
+
+def test_rows_are_the_same_with_and_without_the_matrix_of_the_last_scan():
+    rng = np.random.default_rng(0)
+    kernel, known, points = Gaussian(length_scale=0.5), rng.uniform(size=(7, 2)), rng.uniform(size=(9, 2))
+    roots, chosen = rng.uniform(0.5, 2.0, size=7), np.array([1, 4, 8])
+    similarities = AnyKernel(kernel)
+    expected = kernel.gram(points[chosen], known) * roots
+
+    fresh = similarities.rows(points, known, chosen, roots)
+    similarities.scan(points, known, rng.normal(size=7), np.full(7, 0.5))
+    stored = similarities.rows(points, known, chosen, roots)
+
+    assert_allclose(fresh, expected, rtol=1e-12)
+    assert_allclose(stored, expected, rtol=1e-12)

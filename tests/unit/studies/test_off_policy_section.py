@@ -5,7 +5,7 @@ def a_row(log, estimator, low, high):
     return {"log": log, "estimator": estimator, "coverage_low": low, "coverage_high": high}
 
 
-def test_intervals_that_hold_under_one_log_only_are_told_of_that_log_only():
+def test_intervals_that_hold_under_one_log_only_are_reported_of_that_log_only():
     rows = [
         a_row("uniform", "IPS", 0.89, 0.96),
         a_row("uniform", "clipped", 0.03, 0.1),

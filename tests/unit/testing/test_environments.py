@@ -20,7 +20,7 @@ class Unsteady:
         self._n_runs += 1
         values = np.zeros(2)
         world = FixedCatalog(np.eye(2), values).start(rng)
-        world._shown = Round(self._make(self._n_runs), expected=values)
+        world._observed = Round(self._make(self._n_runs), expected=values)
         return world
 
 
@@ -58,7 +58,7 @@ class Foreseeing:
         world = DrawnRounds((Round(np.eye(2)), rng.random(2)) for _ in range(30))
         if self._fault == "other rewards":
             peek_rounds = world.peek_rounds
-            world.peek_rounds = lambda n_rounds: [(shown, paid + 1.0) for shown, paid in peek_rounds(n_rounds)]
+            world.peek_rounds = lambda n_rounds: [(observed, paid + 1.0) for observed, paid in peek_rounds(n_rounds)]
         if self._fault == "not shown":
             again = DrawnRounds((Round(np.eye(2)), rng.random(2)) for _ in range(30))
             world.peek_rounds = again.peek_rounds
@@ -68,8 +68,8 @@ class Foreseeing:
 @pytest.mark.parametrize("fault", ["other rewards", "not shown"])
 def test_wrong_foresight_is_noticed(fault):
     with pytest.raises((AssertionError, ValueError)):
-        EnvironmentContract().test_foreseen_rounds_are_those_that_would_be_shown(Foreseeing(fault))
+        EnvironmentContract().test_peeked_rounds_are_those_that_would_be_observed(Foreseeing(fault))
 
 
 def test_right_foresight_passes():
-    EnvironmentContract().test_foreseen_rounds_are_those_that_would_be_shown(Foreseeing(None))
+    EnvironmentContract().test_peeked_rounds_are_those_that_would_be_observed(Foreseeing(None))

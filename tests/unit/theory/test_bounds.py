@@ -4,7 +4,7 @@ from math import ceil, exp, inf, log, log2, nan, pi, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -293,6 +293,7 @@ class TestSupKernelUCB:
         assert_allclose(wide, 2 * sqrt(700) + 1.5 * explored, rtol=1e-12)
         assert_allclose(anytime, 8 * sqrt(700) + explored, rtol=1e-12)
 
+    @settings(deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 100), st.floats(0.0, 30.0)), min_size=1, max_size=5))
     def test_data_form_never_exceeds_the_other(self, levels):
         """ψ_s add up to at most T and L_s ≤ 2 d̃ l_T, so Cauchy–Schwarz over S = 5 levels leads to the d̃ form."""
@@ -338,7 +339,7 @@ class TestKernelUCB:
         assert_allclose(found, 2 * 2.2 * sqrt(factor * 700 * 9.5), rtol=1e-12)
 
     def test_the_trace_is_tighter(self):
-        """Widths of any sequence of learnt points, and an exploration that never falls."""
+        """Widths of any sequence of learned points, and an exploration that never falls."""
         generator = np.random.default_rng(0)
         points = generator.uniform(size=60)
         gram = np.exp(-((points[:, None] - points) ** 2) / 0.02)
@@ -366,7 +367,7 @@ class TestRealizedRegret:
 
         assert_allclose(found, 3.0 * sqrt(2 * 700 * log(2 / 0.07)), rtol=1e-12)
 
-    def test_covers_the_luck_of_bernoulli_rewards(self):
+    def test_covers_the_noise_of_bernoulli_rewards(self):
         """Erratum E25: both arms pay independently; the two regrets differ by pure luck."""
         generator = np.random.default_rng(1)
         horizon, runs = 200, 2000

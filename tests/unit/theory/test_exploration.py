@@ -218,12 +218,12 @@ class TestAsExploration:
         assert as_exploration(schedule) is schedule
 
     @pytest.mark.parametrize("value", [-0.5, nan, inf])
-    def test_an_impossible_number_is_refused(self, value):
+    def test_an_impossible_number_is_rejected(self, value):
         with pytest.raises(InvalidParameter, match=r"A constant exploration .* 1\.0 is a good start"):
             as_exploration(value)
 
     @pytest.mark.parametrize("value", ["1.0", None, True, [1.0], len, Mixture])
-    def test_anything_else_is_refused(self, value):
+    def test_anything_else_is_rejected(self, value):
         with pytest.raises(InvalidParameter, match=r"a number or a schedule with __call__ and describe.*Mixture\("):
             as_exploration(value)
 

@@ -34,6 +34,6 @@ def test_what_is_assumed_can_be_printed_anywhere():
     checks = [text for value in given for text in texts(value)]
     bounds = [row["assumes"] for row in theory.compare_bounds(horizon=100, n_actions=5, n_features=3)]
 
-    assert (len(claims), len(bounds)) == (7, 15)
+    assert (len(claims), len(bounds)) == (7, 16)
     assert len(checks) >= 9
     assert [text for text in (*claims, *checks, *bounds) if not text.isascii()] == []

@@ -12,6 +12,7 @@ from kernelbandits.theory import (
     Check,
     effective_dimension,
     elliptical_potential,
+    gain_and_dimension,
     interlacing,
     kappa,
     lemma_1,
@@ -37,8 +38,8 @@ def gaussian(first, second):
     return np.exp(-np.sum((first[:, None] - second) ** 2, axis=2) / (2 * 0.3**2))
 
 
-def learnt_widths(gram, regularization):
-    """Width of each point just before it is learnt, by its definition."""
+def learned_widths(gram, regularization):
+    """Width of each point just before it is learned, by its definition."""
     widths = []
     for t in range(len(gram)):
         regularized = gram[:t, :t] + regularization * np.eye(t)
@@ -60,7 +61,7 @@ class TestOnAnyGramMatrix:
     @given(grams, regularizations)
     @settings(max_examples=60, deadline=None)
     def test_squared_widths_add_up_to_little(self, gram, regularization):
-        widths = learnt_widths(gram, regularization)
+        widths = learned_widths(gram, regularization)
         gain = log_det_gain(gram, regularization=regularization)
 
         check = elliptical_potential(widths, log_det_gain=gain, regularization=regularization)
@@ -74,7 +75,7 @@ class TestOnAnyGramMatrix:
     def test_a_wide_point_moves_the_spectrum(self, gram, regularization):
         before = np.linalg.eigvalsh(gram[:-1, :-1]) if len(gram) > 1 else []
         after = np.linalg.eigvalsh(gram)
-        width = learnt_widths(gram, regularization)[-1]
+        width = learned_widths(gram, regularization)[-1]
 
         check = lemma_3(before, after, width=width, regularization=regularization)
 
@@ -89,11 +90,11 @@ class TestOnAnyGramMatrix:
     def test_the_widths_of_a_level_add_up_slowly(self, gram, regularization):
         horizon = max(2, len(gram))
         dimension = effective_dimension(gram, regularization=regularization, horizon=horizon)
-        widths = learnt_widths(gram, regularization)
+        widths = learned_widths(gram, regularization)
         known = {"effective_dimension": dimension, "regularization": regularization, "horizon": horizon}
 
         assert lemma_4(widths, **known).holds
-        assert lemma_4(learnt_widths(gram[::2, ::2], regularization), **known).holds  # a level is part of the data
+        assert lemma_4(learned_widths(gram[::2, ::2], regularization), **known).holds  # a level is part of the data
 
     @given(grams, regularizations)
     @settings(max_examples=30, deadline=None)
@@ -303,7 +304,7 @@ class TestLevels:
         }
         for stage, rows in enumerate(run.policy.contexts):
             if rows:
-                widths = learnt_widths(gaussian(*2 * (np.array(rows),)), run.regularization)
+                widths = learned_widths(gaussian(*2 * (np.array(rows),)), run.regularization)
                 assert lemma_4(widths, **known)
                 assert lemma_5(len(rows), stage, scale=run.scale, **known)
 
@@ -381,3 +382,51 @@ class TestRefusals:
     def test_messages(self, call, message):
         with pytest.raises(InvalidParameter, match=message):
             call()
+
+
+class TestGainAndDimension:
+    """Section 4.1, corrected: ½ (d̃ − 1) ln(1 + (γ/σ²) ln T) ≤ I."""
+
+    @given(grams, regularizations, regularizations, st.integers(2, 10**6))
+    @settings(max_examples=60, deadline=None)
+    def test_holds_for_any_points(self, gram, regularization, noise_variance, horizon):
+        parameters = {"regularization": regularization, "noise_variance": noise_variance, "horizon": horizon}
+
+        check = gain_and_dimension(gram, **parameters)
+
+        spectrum = np.linalg.eigvalsh(gram)[::-1].clip(0.0)
+        dimension = next(j for j in range(1, len(gram) + 1) if j * regularization * log(horizon) >= sum(spectrum[j:]))
+        growth = np.log1p(regularization / noise_variance * log(horizon))
+        assert check
+        assert_allclose(check.left, (dimension - 1) / 2 * growth, rtol=1e-9, atol=1e-12)
+        assert_allclose(check.right, np.sum(np.log1p(spectrum / noise_variance)) / 2, rtol=1e-6, atol=1e-9)
+
+    def test_counts_and_spectra_serve_as_well(self):
+        gram, counts = gaussian(*2 * (np.random.default_rng(0).uniform(size=(4, 2)),)), np.array([3, 1, 2, 5])
+        repeated = np.repeat(np.repeat(gram, counts, axis=0), counts, axis=1)
+        parameters = {"regularization": 0.03, "noise_variance": 0.4, "horizon": 11}
+
+        whole = gain_and_dimension(repeated, **parameters)
+
+        for other in (
+            gain_and_dimension(gram, counts=counts, **parameters),
+            gain_and_dimension(spectrum=np.linalg.eigvalsh(repeated).clip(0.0), **parameters),
+        ):
+            assert_allclose([other.left, other.right], [whole.left, whole.right], rtol=1e-7)
+        assert whole.left > 0.2
+
+    def test_a_gain_of_fewer_points_breaks_it(self):
+        """Control: d̃ of all points and I of one."""
+        gram = np.eye(30)
+        parameters = {"regularization": 0.05, "noise_variance": 0.4, "horizon": 30}
+
+        whole, one = gain_and_dimension(gram, **parameters), gain_and_dimension(gram[:1, :1], **parameters)
+
+        assert whole
+        assert whole.left > one.right
+
+    def test_refusals(self):
+        with pytest.raises(InvalidParameter, match="noise variance"):
+            gain_and_dimension(np.eye(2), regularization=1.0, noise_variance=0.0, horizon=2)
+        with pytest.raises(InvalidParameter, match="horizon"):
+            gain_and_dimension(np.eye(2), regularization=1.0, noise_variance=1.0, horizon=1)

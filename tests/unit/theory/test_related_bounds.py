@@ -6,11 +6,14 @@ from numpy.testing import assert_allclose
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.theory import (
+    GPUCBAgnostic,
+    RoundState,
     compare_bounds,
     confidence_ball_bound,
     exp4_bound,
     exp4p_bound,
     format_bounds,
+    gp_ucb_agnostic_bound,
     gp_ucb_bound,
     kernel_ucb_bound,
     oful_bound,
@@ -32,6 +35,7 @@ SYSTEMS = [
     "OFUL",
     "ConfidenceBall_2",
     "GP-UCB",
+    "GP-UCB, agnostic",
     "IGP-UCB",
     "contextual zooming",
     "EXP4",
@@ -73,12 +77,12 @@ class TestFormulas:
         interval = sqrt(0.4) * 2.5 + 0.7 * sqrt(2 * log(50) + 6 * log(1 + 3000 / (0.4 * 6)))
         assert_allclose(found, 4 * sqrt(3000 * 6 * log(0.4 + 500)) * interval, rtol=1e-12)
 
-    @pytest.mark.parametrize(("n_features", "horizon"), [(6, 3000), (1, 2)])
-    def test_confidence_ball(self, n_features, horizon):
-        logarithm = log(horizon**2 / 0.02)
+    @pytest.mark.parametrize(("n_features", "horizon", "delta"), [(6, 3000, 0.02), (1, 2, 0.02), (1, 2, 1e-9)])
+    def test_confidence_ball(self, n_features, horizon, delta):
+        logarithm = log(horizon**2 / delta)
         beta = max(128 * n_features * log(horizon) * logarithm, (8 / 3 * logarithm) ** 2)
 
-        found = confidence_ball_bound(horizon=horizon, n_features=n_features, failure_probability=0.02)
+        found = confidence_ball_bound(horizon=horizon, n_features=n_features, failure_probability=delta)
 
         assert_allclose(found, sqrt(8 * n_features * horizon * beta * log(horizon)), rtol=1e-12)
 
@@ -89,6 +93,43 @@ class TestFormulas:
 
         beta = 2 * log(25 * 3000**2 * pi**2 / 0.12)
         assert_allclose(found, sqrt(8 / log(1 + 1 / 0.3) * 3000 * beta * 12.5), rtol=1e-12)
+
+    def test_agnostic_gp_ucb(self):
+        found = gp_ucb_agnostic_bound(
+            horizon=3000, information_gain=12.5, noise_variance=0.3, norm_bound=2.5, failure_probability=0.02
+        )
+
+        beta = 2 * 2.5**2 + 300 * 12.5 * log(3000 / 0.02) ** 3
+        assert_allclose(found, sqrt(8 / log(1 + 1 / 0.3) * 3000 * beta * 12.5), rtol=1e-12)
+
+    def test_agnostic_gp_ucb_is_linear_in_the_norm_and_in_the_gain(self):
+        """Erratum E23: (12) is printed quadratic in the norm. Control: with a prior the bound grows like sqrt(γ_T)."""
+
+        def bound(norm, gain):
+            return gp_ucb_agnostic_bound(
+                horizon=3000, information_gain=gain, noise_variance=0.3, norm_bound=norm, failure_probability=0.02
+            )
+
+        with_a_prior = [
+            gp_ucb_bound(
+                horizon=3000, n_actions=25, information_gain=gain, noise_variance=0.3, failure_probability=0.02
+            )
+            for gain in (5.0, 20.0)
+        ]
+        assert_allclose(bound(4e9, 5.0) / bound(1e9, 5.0), 4.0, rtol=1e-6)
+        assert_allclose(bound(0.0, 20.0) / bound(0.0, 5.0), 4.0, rtol=1e-12)
+        assert_allclose(with_a_prior[1] / with_a_prior[0], 2.0, rtol=1e-12)
+
+    def test_agnostic_gp_ucb_is_the_schedule_of_the_same_name(self):
+        """β_T of the bound is β of the exploration schedule in round T, with the gain of the data in place of γ_T."""
+        state = RoundState(round_index=3000, n_actions=25, log_det_gain=25.0, regularization=0.3)
+        beta = GPUCBAgnostic(norm_bound=2.5, failure_probability=0.02)(state) ** 2 / 0.3
+
+        found = gp_ucb_agnostic_bound(
+            horizon=3000, information_gain=12.5, noise_variance=0.3, norm_bound=2.5, failure_probability=0.02
+        )
+
+        assert_allclose(found**2, 8 / log(1 + 1 / 0.3) * 3000 * beta * 12.5, rtol=1e-12)
 
     def test_experts(self):
         size = {"horizon": 3000, "n_actions": 25}
@@ -150,6 +191,9 @@ class TestTable:
             ),
             "ConfidenceBall_2": confidence_ball_bound(horizon=3000, n_features=6, failure_probability=0.02),
             "GP-UCB": gp_ucb_bound(**size, information_gain=4.0, noise_variance=0.49, failure_probability=0.02),
+            "GP-UCB, agnostic": gp_ucb_agnostic_bound(
+                horizon=3000, information_gain=4.0, noise_variance=0.49, norm_bound=2.5, failure_probability=0.02
+            ),
             "EXP4": exp4_bound(**size, n_experts=9),
             "EXP4.P": exp4p_bound(**size, n_experts=9, failure_probability=0.02),
             "PolicyElimination": policy_elimination_bound(**size, n_policies=9, failure_probability=0.02),
@@ -163,6 +207,7 @@ class TestTable:
             "KernelUCB": "log_det_gain",
             "UCB1": "gaps",
             "GP-UCB": "information_gain",
+            "GP-UCB, agnostic": "information_gain",
             "EXP4": "n_experts",
             "EXP4.P": "n_experts",
             "PolicyElimination": "n_experts",
@@ -187,7 +232,13 @@ class TestTable:
         assert holds["SupKernelUCB"] == "with probability 0.98"
         assert holds["EXP4"] == holds["UCB1"] == "in expectation"
 
-    def test_a_run_too_short_for_oful_is_said_and_not_an_error(self):
+    def test_a_run_at_the_limit_of_oful_is_too_short(self):
+        """γ + T/d = 1, where the logarithm of the bound is zero."""
+        rows = compare_bounds(horizon=2, n_actions=2, n_features=4, regularization=0.5)
+
+        assert {row["system"]: row["needs"] for row in rows}["OFUL"] == "more rounds"
+
+    def test_a_run_too_short_for_oful_is_reported_and_not_an_error(self):
         rows = compare_bounds(horizon=2, n_actions=2, n_features=50, regularization=0.1)
 
         (oful,) = (row for row in rows if row["system"] == "OFUL")

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from kernelbandits.errors import InvalidParameter, NotPositiveSemidefinite
 from kernelbandits.theory import (
     effective_dimension,
+    effective_dimension_bound,
     horizon_logarithm,
     information_gain,
     leading_spectrum,
@@ -99,7 +100,7 @@ class TestDefinitions:
         assert_allclose(log_det_gain(gram, regularization=regularization), determinant, rtol=1e-9)
 
     @pytest.mark.parametrize("regularization", REGULARIZATIONS)
-    def test_log_det_gain_is_learnt_point_by_point(self, regularization):
+    def test_log_det_gain_is_learned_point_by_point(self, regularization):
         gram, total = random_gram(5, 15), 0.0
         for t in range(15):
             inverse = np.linalg.inv(gram[:t, :t] + regularization * np.eye(t))
@@ -272,8 +273,30 @@ class TestRelations:
 
         assert found == exact
         assert_allclose(1 + (constant / log(horizon)) ** (1 / alpha), printed, atol=0.05)
-        assert_allclose(1 + (constant / ((alpha - 1) * log(horizon))) ** (1 / alpha), corrected, atol=0.06)
-        assert printed < exact <= corrected
+        bound = effective_dimension_bound(scale=constant, decay=alpha, regularization=1.0, horizon=horizon)
+        assert_allclose(bound, corrected, atol=0.06)
+        assert printed < exact <= bound
+
+    @pytest.mark.parametrize("regularization", [0.02, 0.7, 9.0])
+    @pytest.mark.parametrize("decay", [1.1, 1.5, 3.0])
+    @pytest.mark.parametrize("scale", [0.3, 40.0])
+    def test_a_polynomial_spectrum_stays_below_its_bound(self, scale, decay, regularization):
+        horizon, size = 60, 500
+        spectrum = scale * np.arange(1, size + 1.0) ** -decay
+
+        bound = effective_dimension_bound(scale=scale, decay=decay, regularization=regularization, horizon=horizon)
+
+        assert_allclose(bound, 1 + (scale / ((decay - 1) * regularization * log(horizon))) ** (1 / decay), rtol=1e-12)
+        assert slow_effective_dimension(spectrum, regularization, horizon) <= bound
+
+    def test_the_bound_of_remark_1_at_its_limits(self):
+        arguments = {"regularization": 0.7, "horizon": 60}
+
+        assert effective_dimension_bound(scale=0.0, decay=2.0, **arguments) == 1.0
+        assert effective_dimension_bound(scale=1e150, decay=1 + 1e-15, **arguments) > 1e160
+        for decay in (1.0, 0.5):
+            with pytest.raises(InvalidParameter, match="greater than 1"):
+                effective_dimension_bound(scale=1.0, decay=decay, **arguments)
 
     def test_padding_with_unused_directions_changes_nothing(self):
         """Erratum E11: read without its parenthesis the tail grows by γ for every direction that no point uses."""
@@ -291,6 +314,15 @@ class TestRelations:
 
 
 class TestUpperBounds:
+    @pytest.mark.parametrize("size", [None, 40])
+    def test_the_first_direction_after_those_given_may_be_enough(self, size):
+        """One eigenvalue is known, 1.5 γ ln T are left: j = 1 is too few, and j = 2 enough."""
+        step = 0.7 * log(50)
+
+        found = effective_dimension(spectrum=[9.0], trace=9.0 + 1.5 * step, size=size, regularization=0.7, horizon=50)
+
+        assert found == 2
+
     @given(gram_matrices, regularizations, st.integers(0, 40), st.floats(0.0, 1.0), st.booleans())
     @settings(max_examples=150, deadline=None)
     def test_leading_eigenvalues_and_the_trace_bound_from_above(self, gram, regularization, n, share, exact):
@@ -392,7 +424,7 @@ class TestLeadingSpectrum:
 
         assert_allclose(found, [row @ row, 0.0, 0.0], atol=1e-9)
 
-    def test_asking_for_more_than_there_are_is_refused(self):
+    def test_asking_for_more_than_there_are_is_rejected(self):
         with pytest.raises(
             InvalidParameter, match="At most 3 eigenvalues of a matrix of 3 rows can be requested, got 4"
         ):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
-from os import PathLike
-from typing import Any, Final
+from functools import partial
+from os import PathLike, fspath
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,8 +29,9 @@ from kernelbandits.adapters.vowpal_wabbit.log import (
     write_lines,
 )
 from kernelbandits.environments import Log
-from kernelbandits.errors import InvalidContexts
+from kernelbandits.errors import ForeignFile, InvalidContexts, InvalidParameter
 from kernelbandits.types import Vector
+from kernelbandits.validation import check_int, is_one_of, short_repr
 
 __all__ = ["json_number", "read_dsjson", "read_features", "textual", "write_dsjson", "write_features"]
 
@@ -126,8 +129,7 @@ def write_features(values: FeatureValues, texts: Container[Feature] = ()) -> dic
     return {**direct, **namespaces}
 
 
-OTHER_PROBLEMS: Final = ("_slots", "_outcomes")
-"""Marks of lines with several decisions each: conditional bandits and slates."""
+SlotForm: TypeAlias = Literal["slates", "decisions"]
 
 
 def read_dsjson(
@@ -137,10 +139,11 @@ def read_dsjson(
     vocabulary: Vocabulary | None = None,
     sparse: bool = True,
     on_error: OnError = "raise",
+    slots: SlotForm | int = "slates",
 ) -> VowpalLog:
     """Read logged decisions from a file of decision-service lines; `.gz` is decompressed.
 
-    A line tells the cost `_label_cost` (reward = −cost), the probability `_label_probability`, the action shown
+    A line tells the cost `_label_cost` (reward = −cost), the probability `_label_probability`, the logged action
     (`_labelIndex` from 0, `_label_Action` from 1; where both are there they must agree) and, under `c`, the features
     that all actions share, with a list `_multi` of those of each action. Objects are namespaces; `"color": "red"` is
     the feature `color=red` of value 1, true is 1, false and null are nothing, numbers in a list are named by their
@@ -148,6 +151,11 @@ def read_dsjson(
     them. `_tag` becomes the id of an action where all have one; `a` and `p` give `probabilities`. Flagged
     (`_skipLearn`) and unlabeled lines are left out and counted. `pdrop`, by which Vowpal Wabbit weighs events, and
     all other fields are passed over.
+
+    A line with several slots (`_slots`, `_outcomes`) is a slate: the slots of a conditional contextual bandit are its
+    places, with a cost and a probability given the slots above each, and actions counted from 0 (`_a`, `_p`). Slots
+    whose actions are restricted (`_inc`), and those of slates (actions with a `_slot_id`, one `_label_cost` for all),
+    have actions of their own; they are read with `slots="decisions"`.
 
     Parameters
     ----------
@@ -162,7 +170,14 @@ def read_dsjson(
     sparse
         True: sparse rows of SciPy. False: dense rows.
     on_error
-        "raise" an error that names the line and the rule it breaks, or "skip" and count it in `log.left_out`.
+        "raise" an error that names the line and the rule it breaks, or "skip" and count it in `log.left_out`. "raise"
+        also rejects a file without any decision that has a cost.
+    slots
+        Form of lines with several slots. "slates": one round of a log of slates, all of the same length; what
+        describes the slots themselves is left out, and a line with a single decision becomes a slate of one. A number:
+        the slates of that length only; others are counted in `log.left_out`. "decisions": each slot is a round of
+        its own, as in Vowpal Wabbit, among the actions that it had left, with the features of the line, of the slot,
+        and `place=0`, `place=1`, … in the namespace Slot. One cost of a whole line is the cost of each of its slots.
 
     Examples
     --------
@@ -172,8 +187,18 @@ def read_dsjson(
     >>> again.rounds[0].tolist(), again.rewards.tolist(), again.vocabulary.action
     ([[0.5, 2.0], [1.0, 0.0]], [3.0], (('Action', '0'), ('Action', '1')))
     """
+    k = None
+    if not isinstance(slots, str):
+        k = check_int(slots, "The length of the slates (`slots`, or 'slates' or 'decisions')")
+    elif not is_one_of(slots, ("slates", "decisions")):
+        raise InvalidParameter(
+            f"`slots` must be 'slates', 'decisions' or the length of the slates, got {short_repr(slots)}."
+        )
+    parse = partial(_events, slots="decisions" if slots == "decisions" else "slates")
     lines = ((number, line) for number, line in numbered_lines(path) if line.strip())
-    events, left_out = parsed(lines, _event, path=path, on_error=on_error)
+    events, left_out = parsed(lines, parse, path=path, on_error=on_error)
+    if slots != "decisions":
+        events, left_out = _of_one_length(events, left_out, k, path)
     return log_of(events, left_out, layout=layout, vocabulary=vocabulary, sparse=sparse)
 
 
@@ -182,9 +207,10 @@ def write_dsjson(log: Log, path: str | PathLike[str], *, vocabulary: Vocabulary 
 
     Cost = −reward. Dense rows are written with their zeros, so that no column is lost; of sparse rows what is stored.
     A feature `color=red` that is 1 or 0 throughout the log, in rows of one color each, is written as the string red
-    called color, any other as a number: Vowpal Wabbit hashes the two differently. Ids become tags, hence strings. `a`
-    begins with the action shown, as Vowpal Wabbit asks; `p` is written only where the log knows all probabilities (a
-    `VowpalLog` that was read with them): one of them does not tell the others.
+    called color, any other as a number: Vowpal Wabbit hashes the two differently. Ids become tags, hence strings.
+    Slates become lines of a conditional contextual bandit, with a slot for each place. `a` begins with the logged
+    action, as Vowpal Wabbit asks; `p` is written only where the log knows all probabilities: one of them
+    does not tell the others.
 
     Parameters
     ----------
@@ -203,21 +229,33 @@ def write_dsjson(log: Log, path: str | PathLike[str], *, vocabulary: Vocabulary 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _event(line: str) -> Event | Unused:
+def _events(line: str, slots: SlotForm) -> Iterator[Event | Unused]:
     fields = _object(line)
     if fields.get("_skipLearn") is True:
-        return "skip_learn"
-    if "_label_cost" not in fields:
-        return "unlabeled"
+        yield "skip_learn"
+        return
     context = fields.get("c")
+    has_slots = isinstance(context, dict) and "_slots" in context
+    if "_label_cost" not in fields and not (has_slots and "_outcomes" in fields):
+        yield "unlabeled"
+        return
     if not isinstance(context, dict) or not isinstance(context.get("_multi"), list) or not context["_multi"]:
         raise Malformed("the actions of an event must be a list `_multi`, not empty, in its context `c`.")
-    if any(name in part for name in OTHER_PROBLEMS for part in (context, fields)):
-        raise Malformed("a line must hold one decision, and this one has slots (conditional bandits and slates).")
     actions = context.pop("_multi")
     if not all(isinstance(action, dict) for action in actions):
         raise Malformed("every action in `_multi` must be an object.")
-    return Event(
+    if any("__aid" in action for action in actions):
+        raise Malformed("actions must be written out, and `__aid` refers to another line. Expand them first.")
+    if has_slots:
+        decided = _slot_decisions(fields, context.pop("_slots"), actions)
+        shared, described = read_features(context), [read_features(action) for action in actions]
+        tags = [_tag(action) for action in actions]
+        form = _slate if slots == "slates" else _decisions
+        yield from form(decided, shared, described, tags)
+        return
+    if "_outcomes" in fields:
+        raise Malformed("`_outcomes` must belong to a list `_slots` in the context `c`, and there is none.")
+    yield Event(
         read_features(context),
         [read_features(action) for action in actions],
         [_tag(action) for action in actions],
@@ -226,6 +264,153 @@ def _event(line: str) -> Event | Unused:
         _propensity(fields),
         _probabilities(fields, len(actions)),
     )
+
+
+class _Slot(NamedTuple):
+    """One slot of a line: what it could show, and what it showed."""
+
+    features: FeatureValues
+    available: list[int]
+    """Rows of the actions, in order."""
+    is_restricted: bool
+    """Whether actions are missing that stand in no slot above."""
+    ranked: list[int]
+    """Rows as logged, the action that was shown first."""
+    shares: list[float]
+    """Their probabilities, given the slots above."""
+    cost: float | None
+
+
+def _slot_decisions(fields: Mapping[str, Any], slots: Any, actions: list[dict[str, Any]]) -> list[_Slot]:
+    """Slots of a line: of a conditional bandit, or of slates, where each slot has its own actions (`_slot_id`)."""
+    outcomes = fields.get("_outcomes")
+    if not isinstance(slots, list) or not slots or not all(isinstance(slot, dict) for slot in slots):
+        raise Malformed("`_slots` must be a list of objects, not empty.")
+    if not isinstance(outcomes, list) or len(outcomes) != len(slots):
+        n_outcomes = len(outcomes) if isinstance(outcomes, list) else 0
+        raise Malformed(f"`_outcomes` must have an entry for each of the {len(slots)} slots, got {n_outcomes}.")
+    pools = _pools(slots, actions)
+    found: list[_Slot] = []
+    for place, (slot, outcome) in enumerate(zip(slots, outcomes, strict=True)):
+        if not isinstance(outcome, dict):
+            raise Malformed("every entry of `_outcomes` must be an object.")
+        above = {earlier.ranked[0] for earlier in found}
+        left = [row for row in range(len(actions)) if row not in above]
+        available = left if pools is None else pools[place]
+        if slot.get("_inc"):
+            included = _rows(slot["_inc"], "_inc", len(actions))
+            available = [row for row in available if row in included]
+        ranked = _rows(outcome.get("_a"), "_a", len(actions if pools is None else pools[place]))
+        if pools is not None:
+            ranked = [pools[place][number] for number in ranked]
+        if ranked[0] not in available:
+            raise Malformed(
+                f"slot {place} must show one of its actions that stands in no slot above, got action {ranked[0]}."
+            )
+        cost = outcome.get("_label_cost", fields.get("_label_cost"))
+        found.append(
+            _Slot(
+                read_features(slot),
+                available,
+                len(available) < len(left),
+                ranked,
+                _shares(outcome.get("_p"), len(ranked)),
+                None if cost is None else json_number(cost, "_label_cost"),
+            )
+        )
+    return found
+
+
+def _pools(slots: list[Any], actions: list[dict[str, Any]]) -> list[list[int]] | None:
+    """Rows of the actions of each slot, where actions have a `_slot_id`."""
+    if not any("_slot_id" in action for action in actions):
+        return None
+    owners = [_index(action.get("_slot_id"), "_slot_id", 0) for action in actions]
+    for owner in owners:
+        if not 0 <= owner < len(slots):
+            raise Malformed(f"`_slot_id` must be the number of one of the {len(slots)} slots, from 0, got {owner}.")
+    return [[row for row, owner in enumerate(owners) if owner == place] for place in range(len(slots))]
+
+
+def _rows(value: Any, name: str, n_actions: int) -> list[int]:
+    """Distinct rows from 0; one number is a list of one."""
+    rows = [_index(row, name, 0) for row in (value if isinstance(value, list) else [value])]
+    if not rows or len(set(rows)) < len(rows) or not all(0 <= row < n_actions for row in rows):
+        raise Malformed(f"`{name}` must hold different actions from 0 to {n_actions - 1}, got {value!r}.")
+    return rows
+
+
+def _shares(value: Any, n_ranked: int) -> list[float]:
+    shares = [json_number(share, "_p") for share in (value if isinstance(value, list) else [value])]
+    if len(shares) != n_ranked:
+        raise Malformed(f"`_p` must have one probability for each of the {n_ranked} actions in `_a`, got {value!r}.")
+    if not 0.0 < shares[0] <= 1.0:
+        raise Malformed(f"the probability of the logged action must be above 0 and at most 1, got {shares[0]!r}.")
+    return shares
+
+
+def _slate(
+    slots: list[_Slot], shared: FeatureValues, actions: list[FeatureValues], tags: list[str | None]
+) -> Iterator[Event | Unused]:
+    """The slots of a line as one slate; what describes the slots themselves has no place in it."""
+    costs = [slot.cost for slot in slots if slot.cost is not None]
+    if any(slot.is_restricted for slot in slots):
+        raise ForeignFile(
+            "The slots of this file have actions of their own (`_slot_id`, `_inc`), and the places of a slate share "
+            'theirs. Read each slot as a decision: read_dsjson(path, slots="decisions").'
+        )
+    if len(costs) < len(slots):
+        yield "unlabeled"
+        return
+    chosen, shares = tuple(slot.ranked[0] for slot in slots), tuple(slot.shares[0] for slot in slots)
+    yield Event(shared, actions, tags, chosen, tuple(0.0 - cost for cost in costs), shares)
+
+
+def _decisions(
+    slots: list[_Slot], shared: FeatureValues, actions: list[FeatureValues], tags: list[str | None]
+) -> Iterator[Event | Unused]:
+    """Each slot as a decision among its actions, described by the line, by the slot and by its place."""
+    for place, slot in enumerate(slots):
+        if slot.cost is None:
+            yield "unlabeled"
+            continue
+        described = dict(shared)
+        for feature, value in {**slot.features, ("Slot", f"place={place}"): 1.0}.items():
+            described[feature] = described.get(feature, 0.0) + value
+        known = dict(zip(slot.ranked, slot.shares, strict=True))
+        is_complete = known.keys() == set(slot.available)
+        yield Event(
+            described,
+            [actions[row] for row in slot.available],
+            [tags[row] for row in slot.available],
+            slot.available.index(slot.ranked[0]),
+            0.0 - slot.cost,
+            slot.shares[0],
+            np.array([known[row] for row in slot.available]) if is_complete else None,
+        )
+
+
+def _of_one_length(
+    events: list[Event], left_out: dict[str, int], k: int | None, path: str | PathLike[str]
+) -> tuple[list[Event], dict[str, int]]:
+    """Slates of one length: the only one, or those of length k. A decision among slates is a slate of one."""
+    if k is None and not any(isinstance(event.chosen, tuple) for event in events):
+        return events, left_out
+    slates = [event if isinstance(event.chosen, tuple) else _slate_of_one(event) for event in events]
+    lengths = Counter(len(event.chosen) for event in slates)
+    if k is None and len(lengths) > 1:
+        listed = ", ".join(f"{count:,} of {length}" for length, count in sorted(lengths.items()))
+        raise ForeignFile(
+            f"The slates of a log have one length, and {fspath(path)!r} holds {listed}. Read those of one length: "
+            f'slots={max(lengths)}; or each slot as a decision: slots="decisions".'
+        )
+    kept = [event for event in slates if k in (None, len(event.chosen))]
+    return kept, {**left_out, "other_lengths": len(slates) - len(kept)}
+
+
+def _slate_of_one(event: Event) -> Event:
+    chosen, reward, propensity = ((value,) for value in (event.chosen, event.reward, event.propensity))
+    return event._replace(chosen=chosen, reward=reward, propensity=propensity, probabilities=None)
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -260,7 +445,7 @@ def _chosen(fields: Mapping[str, Any], n_actions: int) -> int:
     rows = {_index(fields[name], name, base) for name, base in bases.items() if name in fields}
     if len(rows) != 1:
         raise Malformed(
-            "`_labelIndex` (from 0) and `_label_Action` (from 1) name the action shown, and must agree, got "
+            "`_labelIndex` (from 0) and `_label_Action` (from 1) name the logged action, and must agree, got "
             f"{fields.get('_labelIndex')!r} and {fields.get('_label_Action')!r}."
         )
     (row,) = rows
@@ -276,17 +461,18 @@ def _index(value: Any, name: str, base: int) -> int:
 
 
 def _probabilities(fields: Mapping[str, Any], n_actions: int) -> Vector | None:
-    """Probabilities by row: `p` has them in the order of `a`, which counts from 1."""
+    """Probabilities by row: `p` has them in the order of `a`, which counts from 1, or from 0 if it holds a 0."""
     if fields.get("p") is None:
         return None
-    all_actions = list(range(1, n_actions + 1))
-    order, given = fields.get("a", all_actions), fields["p"]
-    if not isinstance(order, list) or sorted(_index(action, "a", 0) for action in order) != all_actions:
-        raise Malformed(f"`a` must hold every action from 1 to {n_actions} once, got {order!r}.")
+    order, given = fields.get("a", list(range(n_actions))), fields["p"]
+    numbers = sorted(_index(action, "a", 0) for action in order) if isinstance(order, list) else []
+    first = numbers[0] if numbers else 1
+    if first not in (0, 1) or numbers != list(range(first, first + n_actions)):
+        raise Malformed(f"`a` must hold every action from 1 to {n_actions}, or from 0, once, got {order!r}.")
     if not isinstance(given, list) or len(given) != n_actions:
         raise Malformed(f"`p` must have one probability for each of the {n_actions} actions, got {given!r}.")
     probabilities = np.empty(n_actions)
-    probabilities[np.array(order) - 1] = [json_number(probability, "p") for probability in given]
+    probabilities[np.array(order) - first] = [json_number(probability, "p") for probability in given]
     return probabilities
 
 
@@ -299,12 +485,20 @@ def _tag(action: Mapping[str, Any]) -> str | None:
 
 
 def _line(event: Event, t: int, texts: Container[Feature]) -> dict[str, Any]:
-    n_actions, chosen = len(event.actions), event.chosen
-    order = [chosen, *(row for row in range(n_actions) if row != chosen)]
     actions = [
         {**({} if tag is None else {"_tag": tag}), **write_features(values, texts)}
         for values, tag in zip(event.actions, event.tags, strict=True)
     ]
+    context = {**write_features(event.shared, texts), "_multi": actions}
+    if isinstance(event.chosen, tuple):
+        places = zip(event.chosen, event.propensity, event.reward, strict=True)
+        outcomes: list[dict[str, Any]] = [
+            {"_label_cost": 0.0 - reward, "_a": [row], "_p": [share]} for row, share, reward in places
+        ]
+        context["_slots"] = [{} for _ in outcomes]
+        return {"Version": "1", "EventId": str(t), "c": context, "_outcomes": outcomes}
+    n_actions, chosen = len(event.actions), event.chosen
+    order = [chosen, *(row for row in range(n_actions) if row != chosen)]
     line = {
         "_label_cost": 0.0 - event.reward,
         "_label_probability": event.propensity,
@@ -313,7 +507,7 @@ def _line(event: Event, t: int, texts: Container[Feature]) -> dict[str, Any]:
         "Version": "1",
         "EventId": str(t),
         "a": [row + 1 for row in order],
-        "c": {**write_features(event.shared, texts), "_multi": actions},
+        "c": context,
     }
     if event.probabilities is not None:
         line["p"] = [float(event.probabilities[row]) for row in order]

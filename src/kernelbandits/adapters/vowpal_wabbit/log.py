@@ -50,9 +50,9 @@ class Event(NamedTuple):
     shared: FeatureValues
     actions: Sequence[FeatureValues]
     tags: Sequence[str | None]
-    chosen: int
-    reward: float
-    propensity: float
+    chosen: Any  # a number in these three; in the event of a slate, a tuple with one for each place
+    reward: Any
+    propensity: Any
     probabilities: Vector | None = None
 
 
@@ -85,7 +85,7 @@ class Vocabulary:
             object.__setattr__(self, half, features)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class VowpalLog(Log):
     """A log read from a file of Vowpal Wabbit, with the names of its columns.
 
@@ -93,25 +93,21 @@ class VowpalLog(Log):
     ----------
     vocabulary
         Features of the columns.
-    probabilities
-        Probability of each action of each round, if the file has them (`p` of decision-service lines).
     left_out
         How many rounds of the file are not here and why: "malformed", "skip_learn" (flagged `_skipLearn`: Vowpal
-        Wabbit does not learn from them either), "unlabeled" (no cost); and under "unknown_features" how many feature
-        values had no column in the vocabulary that was given.
+        Wabbit does not learn from them either), "unlabeled" (no cost), "other_lengths" (slates of another length than
+        the one asked for); and under "unknown_features" how many feature values had no column in the vocabulary that
+        was given.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    probabilities: Sequence[Vector] | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, part: slice | Sequence[int] | Indices | NDArray[np.bool_]) -> VowpalLog:
         """Return some of the rounds, as of any log; names and counts are unchanged."""
         log = Log.__getitem__(self, part)
-        known = self.probabilities
-        probabilities = None if known is None else [known[row] for row in np.arange(len(self))[part]]
         columns = (log.rounds, log.actions, log.propensities, log.rewards, log.ids)
-        return VowpalLog(*columns, self.vocabulary, probabilities, self.left_out)
+        return VowpalLog(*columns, self.vocabulary, self.left_out, probabilities=log.probabilities)
 
 
 def log_of(
@@ -148,8 +144,8 @@ def log_of(
         np.array([event.reward for event in events]),
         _ids(events),
         names,
-        probabilities if events and len(probabilities) == len(events) else None,
         {**left_out, "unknown_features": n_unknown},
+        probabilities=probabilities if events and len(probabilities) == len(events) else None,
     )
 
 
@@ -158,7 +154,6 @@ def events_of(log: Log, vocabulary: Vocabulary | None = None) -> Iterator[Event]
     _reject_other_vocabulary(vocabulary)
     check_instance(log, Log, "The log", "Build one: Log(rounds, actions, propensities, rewards).")
     names = vocabulary or (log.vocabulary if isinstance(log, VowpalLog) else None)
-    probabilities = log.probabilities if isinstance(log, VowpalLog) else None
     for t in range(len(log)):
         points, ids = log.rounds[t], log.ids_of(t)
         shared: FeatureValues = {}
@@ -171,11 +166,16 @@ def events_of(log: Log, vocabulary: Vocabulary | None = None) -> Iterator[Event]
             shared,
             actions,
             [None] * len(actions) if ids is None else [str(name) for name in ids],
-            int(log.actions[t]),
-            float(log.rewards[t]),
-            float(log.propensities[t]),
-            None if probabilities is None else probabilities[t],
+            *_decided(log, t),
+            None if log.probabilities is None else log.probabilities[t],
         )
+
+
+def _decided(log: Log, t: int) -> tuple[Any, Any, Any]:
+    """Action, reward and propensity of a round; tuples of a slate."""
+    values = [column[t].tolist() for column in (log.actions, log.rewards, log.propensities)]
+    chosen, reward, propensity = values if log.k is None else map(tuple, values)
+    return chosen, reward, propensity
 
 
 def _feature(feature: Any) -> Feature:
@@ -316,12 +316,15 @@ def numbered_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
 
 def parsed(
     chunks: Iterable[tuple[int, Chunk]],
-    parse: Callable[[Chunk], Event | Unused],
+    parse: Callable[[Chunk], Iterable[Event | Unused]],
     *,
     path: str | PathLike[str],
     on_error: OnError,
 ) -> tuple[list[Event], dict[str, int]]:
-    """Events of a file, and the number of omitted events by reason."""
+    """Events of a file, and the number of omitted events by reason; raises ForeignFile if none is left.
+
+    A chunk may hold several events. With `on_error="skip"` none may be left.
+    """
     if not is_one_of(on_error, ("raise", "skip")):
         raise InvalidParameter(
             f"`on_error` must be 'raise' or 'skip', which omits malformed lines, got {short_repr(on_error)}."
@@ -330,7 +333,7 @@ def parsed(
     left_out = {"malformed": 0, "skip_learn": 0, "unlabeled": 0}
     for number, chunk in chunks:
         try:
-            event = parse(chunk)
+            found = list(parse(chunk))
         except Malformed as error:
             if on_error == "raise":
                 raise ForeignFile(
@@ -339,10 +342,17 @@ def parsed(
                 ) from error
             left_out["malformed"] += 1
             continue
-        if isinstance(event, Event):
-            events.append(event)
-        else:
-            left_out[event] += 1
+        for event in found:
+            if isinstance(event, Event):
+                events.append(event)
+            else:
+                left_out[event] += 1
+    if not events and any(left_out.values()) and on_error == "raise":
+        counts = ", ".join(f"{count} {reason}" for reason, count in left_out.items() if count)
+        raise ForeignFile(
+            f"{fspath(path)!r} holds no decision with a cost: {counts} (of flagged and unlabeled lines nothing can be "
+            'learned). Join it with its rewards first, or accept an empty log: on_error="skip".'
+        )
     return events, left_out
 
 

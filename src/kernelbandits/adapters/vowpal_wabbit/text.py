@@ -23,7 +23,9 @@ from kernelbandits.adapters.vowpal_wabbit.log import (
     write_lines,
 )
 from kernelbandits.environments import Log
+from kernelbandits.environments.logged import single_actions
 from kernelbandits.errors import InvalidContexts
+from kernelbandits.validation import check_instance
 
 __all__ = ["read_adf_text", "write_adf_text"]
 
@@ -41,7 +43,7 @@ def read_adf_text(
     r"""Read logged decisions from Vowpal Wabbit's multi-line text; `.gz` is decompressed.
 
     An event has one line per action, after a line that begins with `shared` if actions share features, and ends with a
-    blank line. The action shown carries `0:cost:probability` (reward = −cost; the first number means nothing here).
+    blank line. The logged action carries `0:cost:probability` (reward = −cost; the first number means nothing here).
     Behind each bar stand a namespace, or none, and features `name` or `name:value`; a namespace may have a weight,
     `|user:2`, and features without a name, `:0.5`, are named by their place. A tag, `'a7 |` or `a7|`, becomes the id
     of an action where all have one. Events without a cost are left out and counted.
@@ -77,6 +79,8 @@ def write_adf_text(log: Log, path: str | PathLike[str], *, vocabulary: Vocabular
     log, path, vocabulary
         As in `write_dsjson`. Names must not contain blanks, bars or colons.
     """
+    check_instance(log, Log, "The log", "Build one: Log(rounds, actions, propensities, rewards).")
+    single_actions(log, "The text format")
     write_lines((line for event in events_of(log, vocabulary) for line in _lines(event)), path)
 
 
@@ -98,11 +102,11 @@ def _blocks(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]
         yield first, block
 
 
-def _event(block: list[str]) -> Event | Unused:
+def _event(block: list[str]) -> list[Event | Unused]:
     shared: FeatureValues = {}
     actions: list[FeatureValues] = []
     tags: list[str | None] = []
-    shown: list[tuple[int, float, float]] = []
+    labeled: list[tuple[int, float, float]] = []
     for place, line in enumerate(block):
         try:
             label, tag, features = _parts(line)
@@ -114,19 +118,19 @@ def _event(block: list[str]) -> Event | Unused:
                 shared = features
                 continue
             if label:
-                shown.append((len(actions), *_cost(label)))
+                labeled.append((len(actions), *_cost(label)))
         except Malformed as error:
             raise Malformed(str(error), place) from error
         actions.append(features)
         tags.append(tag)
     if not actions:
         raise Malformed("an event must have at least one action, got none.")
-    if len(shown) > 1:
-        raise Malformed(f"exactly one action of an event must have a cost, got {len(shown)}.")
-    if not shown:
-        return "unlabeled"
-    ((chosen, cost, propensity),) = shown
-    return Event(shared, actions, tags, chosen, 0.0 - cost, propensity)
+    if len(labeled) > 1:
+        raise Malformed(f"exactly one action of an event must have a cost, got {len(labeled)}.")
+    if not labeled:
+        return ["unlabeled"]
+    ((chosen, cost, propensity),) = labeled
+    return [Event(shared, actions, tags, chosen, 0.0 - cost, propensity)]
 
 
 def _parts(line: str) -> tuple[str, str | None, FeatureValues]:

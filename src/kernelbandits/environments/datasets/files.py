@@ -51,12 +51,12 @@ def read_table(
     if not records:
         raise ForeignFile(f"{os.fspath(path)!r} has the columns of the {name!r} table and no rows.")
     columns = dict(zip(header, zip(*records, strict=True), strict=True))
-    kept = [column for column in header if column in {*words, *numbers}]
+    used = [column for column in header if column in {*words, *numbers}]
     return {
         column: _numbers(columns[column], column, path)
         if column in numbers
         else np.array(columns[column], dtype=object)
-        for column in kept
+        for column in used
     }
 
 

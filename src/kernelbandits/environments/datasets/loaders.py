@@ -187,7 +187,7 @@ ABALONE_NUMBERS: Final = (
     "length", "diameter", "height", "whole_weight", "shucked_weight", "viscera_weight", "shell_weight", "rings",
 )  # fmt: skip
 
-Shown: TypeAlias = Literal["numbers", "url", "words"]
+FeatureSet: TypeAlias = Literal["numbers", "url", "words"]
 
 NO_FEATURES: Final = frozenset({"url", "timedelta", "shares"})
 """Columns of onlinenews that are not features: the URL, the age of the article when counted, and the target."""
@@ -214,7 +214,12 @@ def abalone(path: Path, **options: Any) -> FixedCatalog:
 
 
 def onlinenews(
-    path: Path, *, shown: Shown = "numbers", values: ValueScale = "rank", noise_scale: float = 0.1, **options: Any
+    path: Path,
+    *,
+    features: FeatureSet = "numbers",
+    values: ValueScale = "rank",
+    noise_scale: float = 0.1,
+    **options: Any,
 ) -> FixedCatalog:
     """News articles: find those with the most shares.
 
@@ -222,7 +227,7 @@ def onlinenews(
     ----------
     path
         CSV file with the columns url, timedelta, shares and the 58 numbers of the UCI documentation.
-    shown
+    features
         "numbers": the 58 numbers. "url": the link as a string. "words": the words of the title, taken from the last
         part of the link.
     values
@@ -237,8 +242,8 @@ def onlinenews(
     ----------
     Fernandes, Vinagre and Cortez (2015), Online News Popularity, UCI Machine Learning Repository.
     """
-    one_of(shown, Shown, "The description of an article")
-    if shown == "numbers":
+    one_of(features, FeatureSet, "The features of an article")
+    if features == "numbers":
         names = [name.strip() for name in read_header(path, name="onlinenews")]
         numbers = ["shares", *(name for name in names if name not in NO_FEATURES)]
         columns = read_table(path, name="onlinenews", words=("url",), numbers=numbers)
@@ -247,7 +252,7 @@ def onlinenews(
         )
     columns = read_table(path, name="onlinenews", words=("url",), numbers=("shares",))
     links = [str(link) for link in columns["url"]]
-    items = links if shown == "url" else [_title(link) for link in links]
+    items = links if features == "url" else [_title(link) for link in links]
     return FixedCatalog(items, scaled_values(columns["shares"], values), noise_scale=noise_scale, **options)
 
 
@@ -292,7 +297,7 @@ def agnews(
     path: Path,
     *,
     wanted: str = "Sports",
-    shown: Literal["title", "description"] = "title",
+    text: Literal["title", "description"] = "title",
     task: Task = "candidates",
     n_actions: int = 10,
     **options: Any,
@@ -305,7 +310,7 @@ def agnews(
         CSV file with the columns class, title, description.
     wanted
         Class with reward 1; all others have reward 0.
-    shown
+    text
         The text passed to the policy.
     task
         "candidates": a few texts per round (`Candidates`). "catalog": all of them in every round (`FixedCatalog`,
@@ -319,9 +324,9 @@ def agnews(
     ----------
     Zhang, Zhao and LeCun (2015), AG News.
     """
-    one_of(shown, Literal["title", "description"], "The text that is shown")
-    columns = read_table(path, name="agnews", words=("class", shown))
-    return _as_task(columns[shown].tolist(), columns["class"].tolist(), task, [wanted], n_actions, options)
+    one_of(text, Literal["title", "description"], "The text of an article")
+    columns = read_table(path, name="agnews", words=("class", text))
+    return _as_task(columns[text].tolist(), columns["class"].tolist(), task, [wanted], n_actions, options)
 
 
 def splice(

@@ -16,6 +16,7 @@ from kernelbandits.experiments.plotting.style import (
     add_legend,
     apply_theme,
     drawing_context,
+    legend_height,
     new_figure,
     set_log_ticks,
 )
@@ -105,7 +106,7 @@ def panel_grid(
     legend: Sequence[LegendEntry] = (),
     share_y: bool = False,
 ) -> Figure:
-    """Panels of equal size, row by row.
+    """Panels of equal size, row by row; in a narrow figure one below the other.
 
     Parameters
     ----------
@@ -119,11 +120,12 @@ def panel_grid(
         Whether the panels of a row have one vertical axis.
     """
     with drawing_context():
+        n_columns = 1 if theme.is_narrow else n_columns
         n_rows = ceil(len(panels) / n_columns)
-        figure = new_figure(n_rows * height, theme, caption=caption)
+        figure = new_figure(n_rows * height + legend_height(legend, theme), theme, caption=caption)
         places = figure.subplots(n_rows, n_columns, squeeze=False, sharey="row" if share_y else False).ravel()
         for axes, panel in zip(places, panels, strict=False):
-            apply_theme(axes, panel.title, theme, x_label=panel.x_label, y_label=panel.y_label)
+            apply_theme(axes, panel.title, theme, x_label=panel.x_label, y_label=panel.y_label, has_labels=share_y)
             panel.draw(axes, theme)
         for axes in places[len(panels) :]:
             axes.remove()
@@ -132,7 +134,7 @@ def panel_grid(
 
 
 def curve_grid(
-    shown: Mapping[str, Sequence[Curve]],
+    by_title: Mapping[str, Sequence[Curve]],
     caption: str,
     theme: Theme,
     *,
@@ -155,12 +157,12 @@ def curve_grid(
         return Panel(title=title, y_label=y_label, draw=lambda axes, theme: draw_panel(axes, curves, theme))
 
     return panel_grid(
-        [panel(title, curves) for title, curves in shown.items()],
-        n_columns=n_columns or min(2, len(shown)),
-        height=ROW_HEIGHT if len(shown) > 1 else SINGLE_HEIGHT,
+        [panel(title, curves) for title, curves in by_title.items()],
+        n_columns=n_columns or min(2, len(by_title)),
+        height=ROW_HEIGHT if len(by_title) > 1 else SINGLE_HEIGHT,
         caption=caption,
         theme=theme,
-        legend=legend_entries(curve for curves in shown.values() for curve in curves),
+        legend=legend_entries(curve for curves in by_title.values() for curve in curves),
     )
 
 
@@ -225,13 +227,15 @@ def _set_rounds(axes: Axes, curves: Sequence[Curve], *, logarithmic: bool) -> No
 
 def _draw_curve(axes: Axes, curve: Curve, theme: Theme) -> None:
     rounds, mean, half_width = thinned(curve)
-    color = theme.colors[curve.color]
+    color, line = theme.colors[curve.color], theme.layout.line
     marker = "o" if len(rounds) <= MARKED_POINTS else None
     if curve.is_background:
-        axes.plot(rounds, mean, color=color, linewidth=0.9, marker=marker, markersize=3)
+        axes.plot(rounds, mean, color=color, linewidth=0.9 * line, marker=marker, markersize=3 * line)
         return
     axes.fill_between(rounds, mean - half_width, mean + half_width, color=color, alpha=0.16, linewidth=0)
-    axes.plot(rounds, mean, color=color, linewidth=1.8, solid_capstyle="round", marker=marker, markersize=4)
+    axes.plot(
+        rounds, mean, color=color, linewidth=1.8 * line, solid_capstyle="round", marker=marker, markersize=4 * line
+    )
 
 
 def _draw_markers(axes: Axes, curve: Curve, markers: Markers, theme: Theme) -> None:
@@ -245,8 +249,8 @@ def _draw_markers(axes: Axes, curve: Curve, markers: Markers, theme: Theme) -> N
         fmt=markers.shape,
         color=theme.colors[curve.color],
         markerfacecolor=theme.background,
-        markersize=5,
-        elinewidth=1.1,
+        markersize=5 * theme.layout.line,
+        elinewidth=1.1 * theme.layout.line,
         capsize=2,
         clip_on=False,  # draws a marker at the edge completely
         zorder=3,
@@ -302,16 +306,21 @@ def regret_figure(
         Written below: number of repeats, type of interval.
     """
     with drawing_context():
-        figure = new_figure(4.3, theme, caption=caption)
-        left, right = figure.subplots(1, 2, width_ratios=(1.1, 1.0))
+        entries = legend_entries(curves) + [
+            LegendEntry(bound.label, bound.color, line="--", is_math=True) for bound in bounds if bound.label
+        ]
+        if theme.is_narrow:
+            figure = new_figure(2 * ROW_HEIGHT + legend_height(entries, theme), theme, caption=caption)
+            left, right = figure.subplots(2, 1)
+        else:
+            extra = legend_height(entries, theme)
+            figure = new_figure(4.3 + extra, theme, caption=caption)
+            left, right = figure.subplots(1, 2, width_ratios=(1.1, 1.0))
         apply_theme(left, "Cumulative regret", theme)
         draw_curves(left, curves, theme)
         has_bounds = bool(bounds) or largest_gap is not None
         apply_theme(right, "Logarithmic axes" + (", with proved bounds" if has_bounds else ""), theme)
         _draw_bounds(right, curves, bounds, largest_gap, theme)
-        entries = legend_entries(curves) + [
-            LegendEntry(bound.label, bound.color, line="--", is_math=True) for bound in bounds if bound.label
-        ]
         add_legend(figure, entries, theme)
     return figure
 
@@ -327,7 +336,7 @@ def _draw_bounds(
     for in_background in (True, False):
         for curve, (rounds, mean, _) in zip(curves, drawn, strict=True):
             if curve.is_background == in_background:
-                width = 0.8 if in_background else 1.6
+                width = (0.8 if in_background else 1.6) * theme.layout.line
                 axes.plot(rounds, mean, color=theme.colors[curve.color], linewidth=width, solid_capstyle="round")
     axes.set_xlim(first, max(horizon, first + 1))
     highest = [float(np.max(bound.values)) for bound in bounds]
@@ -341,8 +350,8 @@ def _draw_bounds(
     for axis in (axes.xaxis, axes.yaxis):
         set_log_ticks(axis)
     for bound in bounds:
-        color = theme.colors[bound.color]
-        axes.plot(bound.rounds, bound.values, color=color, linewidth=1.5, linestyle=(0, (4, 2)))
+        color, width = theme.colors[bound.color], 1.5 * theme.layout.line
+        axes.plot(bound.rounds, bound.values, color=color, linewidth=width, linestyle=(0, (4, 2)))
 
 
 def _shade_vacuous(axes: Axes, largest_gap: float, horizon: int, highest: float, theme: Theme) -> None:
@@ -357,7 +366,7 @@ def _shade_vacuous(axes: Axes, largest_gap: float, horizon: int, highest: float,
         f"Shaded: more than {largest_gap:g} per round,\nwhich no policy can lose.\nA bound there is vacuous.",
         transform=axes.transAxes,
         color=theme.muted,
-        fontsize=8,
+        fontsize=theme.layout.note,
         ha="right",
         va="bottom",
     )

@@ -75,7 +75,7 @@ class ReportFigure:
     """Section of the page that shows it."""
 
     caption: str
-    """What it shows, the number of repeats, the type of interval."""
+    """Content of the figure, number of repeats and type of interval."""
 
     alt_text: str
     draw: Callable[[str, Theme], Figure]
@@ -259,18 +259,18 @@ def _curve_figures(
 ) -> Iterator[ReportFigure]:
     """One figure with a panel per environment that has the series, or none."""
     found = {place: _curves(policies, styles, series) for place, policies in environments.items()}
-    shown = {place: curves for place, curves in found.items() if curves}
-    if not shown:
+    panels = {place: curves for place, curves in found.items() if curves}
+    if not panels:
         return
-    policies = [runs for place in shown for runs in environments[place].values()]
+    policies = [runs for place in panels for runs in environments[place].values()]
     yield ReportFigure(
         name=name,
         title=title,
         section=section,
         caption=f"{title}. {meaning + ' ' if meaning else ''}{_curve_caption(policies, styles)}",
-        alt_text=" ".join(_alt_text(f"{title} in {place}", curves) for place, curves in shown.items()),
+        alt_text=" ".join(_alt_text(f"{title} in {place}", curves) for place, curves in panels.items()),
         draw=partial(
-            curve_grid, shown, y_label=title, draw=partial(draw_curves, from_zero=from_zero, log_y=log_y)
+            curve_grid, panels, y_label=title, draw=partial(draw_curves, from_zero=from_zero, log_y=log_y)
         ),
     )  # fmt: skip
 
@@ -346,17 +346,19 @@ def rows_height(n_dots: int) -> float:
 
 def draw_dots(axes: Axes, theme: Theme, *, dots: Sequence[Dot]) -> None:
     """Draw one row per dot, the first at the top, labels to the left."""
+    layout = theme.layout
     for height, dot in enumerate(reversed(dots)):
         color = theme.colors[dot.color]
         axes.plot((dot.low, dot.high), (height, height), color=color, linewidth=1.4, solid_capstyle="butt")
         face = theme.background if dot.is_hollow else color
-        axes.plot(dot.value, height, marker="o", markersize=5.5, color=color, markerfacecolor=face, markeredgewidth=1.3)
+        axes.plot(dot.value, height, marker="o", markersize=5.5 * layout.line, color=color, markerfacecolor=face,
+                  markeredgewidth=1.3 * layout.line)  # fmt: skip
         if dot.nominal is not None:
             ends = (height - 0.32, height + 0.32)
             axes.plot((dot.nominal, dot.nominal), ends, color=theme.foreground, linewidth=1.5, solid_capstyle="butt")
     axes.set_ylim(-0.6, len(dots) - 0.4)
-    labels = [abbreviate(dot.label) for dot in reversed(dots)]
-    axes.set_yticks(range(len(dots)), labels, fontsize=8.5, color=theme.foreground, parse_math=False)
+    labels = [abbreviate(dot.label, layout.max_label) for dot in reversed(dots)]
+    axes.set_yticks(range(len(dots)), labels, fontsize=layout.tick, color=theme.foreground, parse_math=False)
     axes.grid(visible=False, axis="y")
 
 
@@ -464,7 +466,7 @@ def _coverage(runs: PolicyRuns, style: CurveStyle) -> Coverage | None:
 
 def _coverage_figures(results: Results, styles: Styles) -> Iterator[ReportFigure]:
     """Two panels per environment: rounds in which intervals held, runs in which one failed."""
-    shown: dict[str, list[Coverage]] = defaultdict(list)
+    coverages: dict[str, list[Coverage]] = defaultdict(list)
     policies = []
     for environment, label, runs in (
         (environment, label, runs)
@@ -473,14 +475,14 @@ def _coverage_figures(results: Results, styles: Styles) -> Iterator[ReportFigure
     ):
         found = _coverage(runs, styles[label])
         if found is not None and (found.failure_probability is not None or not styles[label].is_background):
-            shown[environment].append(found)
+            coverages[environment].append(found)
             policies.append(runs)
-    if not shown:
+    if not coverages:
         return
     words = (
         f"{row.label} held in {row.rounds_covered:.1%} of rounds and failed in {row.n_failed} of "
         + pluralize(row.n_runs, "run")
-        for rows in shown.values()
+        for rows in coverages.values()
         for row in rows
     )
     yield ReportFigure(
@@ -494,18 +496,18 @@ def _coverage_figures(results: Results, styles: Styles) -> Iterator[ReportFigure
             "whose nominal value is the vertical mark; hollow: no guarantee."
         ),
         alt_text="; ".join(words) + ".",
-        draw=partial(_draw_coverage, shown),
+        draw=partial(_draw_coverage, coverages),
     )
 
 
-def _draw_coverage(shown: Mapping[str, Sequence[Coverage]], caption: str, theme: Theme) -> Figure:
+def _draw_coverage(coverages: Mapping[str, Sequence[Coverage]], caption: str, theme: Theme) -> Figure:
     panels = []
-    for environment, rows in shown.items():
-        suffix = "" if len(shown) == 1 else f", {environment}"
+    for environment, rows in coverages.items():
+        suffix = "" if len(coverages) == 1 else f", {environment}"
         for title, dot in (("Rounds that held", _rounds_dot), ("Runs that failed", _runs_dot)):
             draw = partial(_draw_fractions, dots=[dot(row) for row in rows])
             panels.append(Panel(title=title + suffix, x_label="Fraction", draw=draw))
-    height = rows_height(max(map(len, shown.values())))
+    height = rows_height(max(map(len, coverages.values())))
     return panel_grid(panels, n_columns=2, height=height, caption=caption, theme=theme, share_y=True)
 
 
@@ -644,7 +646,8 @@ def _draw_sensitivity(panels: Sequence[SensitivityPanel], caption: str, theme: T
         )
         for panel in panels
     ]
-    n_columns = min(2, len({panel.parameter for panel in panels}))
+    n_parameters = len({panel.parameter for panel in panels})  # a row per environment, if there are several
+    n_columns = min(2, len(panels) if n_parameters == 1 else n_parameters)
     return panel_grid(drawn, n_columns=n_columns, height=3.3, caption=caption, theme=theme)
 
 
@@ -664,8 +667,9 @@ def _draw_responses(panel: SensitivityPanel, axes: Axes, theme: Theme) -> None:
         at = np.array([places[str(value)] for value in response.values])
         at = at * (high / low) ** shift if logarithmic else at + shift * (high - low)
         errors = None if np.isnan(response.half_widths).any() else response.half_widths
-        axes.errorbar(at, response.means, yerr=errors, color=color, marker="o", markersize=4, linewidth=1.5,
-                      elinewidth=1.1)  # fmt: skip
+        line = theme.layout.line
+        axes.errorbar(at, response.means, yerr=errors, color=color, marker="o", markersize=4 * line,
+                      linewidth=1.5 * line, elinewidth=1.1 * line)  # fmt: skip
     if logarithmic:
         axes.set_xscale("log")
         set_log_ticks(axes.xaxis)
@@ -701,4 +705,5 @@ def _order(value: Any) -> tuple[int, float, str]:
 
 
 def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else short_text(value)
+    text = f"{value:g}" if isinstance(value, float) else short_text(value)
+    return text.replace("-", "−") if _are_numbers([value]) else text

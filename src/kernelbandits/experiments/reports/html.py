@@ -7,14 +7,19 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any, Final
 
 from kernelbandits.experiments.plotting.figures import ReportFigure, file_name
 from kernelbandits.experiments.reports.tables import Table
 from kernelbandits.experiments.results import Results
+from kernelbandits.experiments.store import TOML_FILE
 from kernelbandits.validation import pluralize
 
 __all__ = ["STYLE", "EmbeddedFigure", "data_url", "figure_element", "report_page"]
+
+NARROW_WINDOW: Final = 700
+"""Width of a window in CSS pixels up to which figures have stacked panels."""
 
 STYLE: Final = """
 :root { color-scheme: light dark; --background: #ffffff; --text: #1a1a1a; --muted: #666666; --line: #e2e2e2;
@@ -32,8 +37,7 @@ h3 { font-size: 1rem; margin: 1.8rem 0 .5rem; }
 p, li { max-width: 46rem; }
 a { color: var(--accent); }
 figure { margin: 1.6rem 0; }
-figure picture { display: block; overflow-x: auto; }
-figure img { width: 100%; min-width: 40rem; height: auto; display: block; }
+figure img { max-width: 100%; height: auto; display: block; }
 figcaption { color: var(--muted); font-size: .875rem; max-width: 54rem; margin-top: .5rem; }
 nav ul { list-style: none; padding: 0; columns: 2; column-gap: 2.5rem; max-width: 46rem; }
 .warnings { background: var(--warning-background); border-left: 4px solid var(--warning); padding: .7rem 1.1rem;
@@ -51,24 +55,23 @@ tbody th { color: inherit; font-weight: inherit; font-size: inherit; }
 .values td { white-space: normal; overflow-wrap: anywhere; }
 .values td:first-child { white-space: nowrap; }
 tr.best > * { color: var(--accent); font-weight: 600; }
-code, pre { font: .9em ui-monospace, monospace; }
-pre { background: var(--block); padding: .8rem 1rem; overflow-x: auto; user-select: all; }
+code, pre { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
+pre { background: var(--block); padding: .8rem 1rem; white-space: pre-wrap; user-select: all; }
 details { margin-top: 1rem; }
 summary { cursor: pointer; font-weight: 600; }
-@media print { details > * { display: block; } body { max-width: none; } figure img { min-width: 0; } }
+@media print { details > * { display: block; } body { max-width: none; } }
 """
 
-METADATA_SECTIONS: Final = ("format", "name", "study", "versions", "machine", "jobs")
+METADATA_SECTIONS: Final = ("format", "name", "study", "versions", "machine", "files", "jobs")
 """Fields of study.json that are not in the table of its size."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddedFigure:
-    """A figure with its images as data URLs."""
+    """A figure with its images as data URLs, by variant."""
 
     figure: ReportFigure
-    light: str
-    dark: str
+    addresses: Mapping[str, str]
 
 
 def report_page(
@@ -93,7 +96,7 @@ def report_page(
     """
     title = title or results.name
     sections = {
-        "Results": "\n".join(_titled(table, with_title=len(tables) > 1) for table in tables),
+        **_table_sections(tables),
         **_figure_sections(figures),
         "Interpretation": _bullets(remarks),
         "For a paper": _for_a_paper(latex),
@@ -118,11 +121,15 @@ def report_page(
     )
 
 
-def figure_element(light: str, dark: str, *, alt_text: str, caption: str) -> str:
-    """A figure that follows light or dark mode; `light` and `dark` are URLs."""
+def figure_element(addresses: Mapping[str, str], *, alt_text: str, caption: str) -> str:
+    """A figure that follows the width of the window and light or dark mode; URLs by variant."""
+    dark, narrow = "(prefers-color-scheme: dark)", f"(max-width: {NARROW_WINDOW}px)"
+    sources = {"narrow-dark": f"{narrow} and {dark}", "narrow-light": narrow, "dark": dark}
+    lines = [f'<source media="{media}" srcset="{addresses[variant]}">' for variant, media in sources.items()]
     return (
-        f'<figure>\n<picture>\n<source media="(prefers-color-scheme: dark)" srcset="{dark}">\n'
-        f'<img src="{light}" alt="{escape(alt_text)}">\n</picture>\n'
+        "<figure>\n<picture>\n"
+        + "\n".join(lines)
+        + f'\n<img src="{addresses["light"]}" alt="{escape(alt_text)}">\n</picture>\n'
         f"<figcaption>{escape(caption)}</figcaption>\n</figure>"
     )
 
@@ -158,6 +165,17 @@ def _titled(table: Table, *, with_title: bool) -> str:
     return (f"<h3>{escape(table.title)}</h3>\n" if with_title else "") + table.to_html()
 
 
+def _table_sections(tables: Sequence[Table]) -> dict[str, str]:
+    """Tables by section, each with its title if a section has several."""
+    sections: dict[str, list[Table]] = {}
+    for table in tables:
+        sections.setdefault(table.section, []).append(table)
+    return {
+        section: "\n".join(_titled(table, with_title=len(group) > 1) for table in group)
+        for section, group in sections.items()
+    }
+
+
 def _figure_sections(figures: Sequence[EmbeddedFigure]) -> dict[str, str]:
     """Figures by section, each with its title if a section has several."""
     sections: dict[str, list[EmbeddedFigure]] = {}
@@ -172,7 +190,7 @@ def _figure_sections(figures: Sequence[EmbeddedFigure]) -> dict[str, str]:
 def _embedded(embedded: EmbeddedFigure, *, with_title: bool) -> str:
     figure = embedded.figure
     title = f"<h3>{escape(figure.title)}</h3>\n" if with_title else ""
-    return title + figure_element(embedded.light, embedded.dark, alt_text=figure.alt_text, caption=figure.caption)
+    return title + figure_element(embedded.addresses, alt_text=figure.alt_text, caption=figure.caption)
 
 
 def _for_a_paper(latex: str) -> str:
@@ -188,10 +206,8 @@ def _code(text: str) -> str:
 
 def _what_was_run(results: Results) -> str:
     head, folder = results.study, shlex.quote(str(results.folder))
-    command = head.get("command") or f"kernelbandits run study.toml --into {folder}"
     parts = [
-        "<p>Commands that reproduce the results, and this page from the results:</p>",
-        _code(f"{command}\nkernelbandits report {folder}\n"),
+        *_how_to_repeat(results, folder),
         _details("Size", {name: value for name, value in head.items() if name not in METADATA_SECTIONS}),
         *(
             _details(heading, head[part])
@@ -205,6 +221,37 @@ def _what_was_run(results: Results) -> str:
     for label, runs in {runs.label: runs for runs in results.all_runs}.items():
         parts.append(_details(f"Policy: {label}", {"policy": runs.described.get("policy"), "claims": runs.claims}))
     return "\n".join(parts)
+
+
+def _how_to_repeat(results: Results, folder: str) -> list[str]:
+    """Commands, and the files of the study that the folder keeps."""
+    report = f"kernelbandits report {folder}\n"
+    files = {name: results.folder / name for name in results.kept_files}
+    if TOML_FILE not in files:
+        called = f"run(study, {str(results.folder)!r})"
+        return [
+            f"<p>The study was run from Python, by <code>{escape(called)}</code>; a second call repeats only what is "
+            "missing. The command that writes this page from the results:</p>",
+            _code(report),
+        ]
+    command = " ".join(
+        ["kernelbandits run", shlex.quote(str(files.pop(TOML_FILE)))]
+        + [f"--with {shlex.quote(str(path))}" for path in files.values()]
+        + [f"--into {folder}"]
+    )
+    return [
+        "<p>Commands that reproduce the results, and this page from the results. The folder keeps the files of the "
+        "study as they were given; relative paths of data in them start from the folder that they were in.</p>",
+        _code(f"{command}\n{report}"),
+        *(
+            f"<details><summary>{escape(name)}</summary>\n{_code(_text_of(results.folder / name))}</details>"
+            for name in results.kept_files
+        ),
+    ]
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8-sig", errors="replace")
 
 
 def _details(heading: str, values: Any) -> str:

@@ -6,25 +6,28 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from kernelbandits._files import writable_folder
 from kernelbandits._optional import import_optional
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments.plotting.curves import Bound
 from kernelbandits.experiments.plotting.figures import ReportFigure, list_figures
-from kernelbandits.experiments.plotting.style import FONT, THEMES, Theme, missing_glyphs, pdf, png, svg
+from kernelbandits.experiments.plotting.style import FONT, LIGHT, PAPER, VARIANTS, Theme, missing_glyphs, pdf, png, svg
 from kernelbandits.experiments.reports.html import EmbeddedFigure, data_url, report_page
 from kernelbandits.experiments.reports.tables import (
     Table,
+    comparison_table,
     csv_table,
     environment_table,
     latex_figures,
     latex_tables,
     markdown_tables,
     overview_table,
+    rank_table,
 )
 from kernelbandits.experiments.results import CONFIDENCE, Result, Results, read_results, report_warnings
+from kernelbandits.validation import short_repr
 
 __all__ = ["FORMATS", "Report", "ReportContent", "report", "write_report"]
 
@@ -44,7 +47,7 @@ class HasFolder(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportContent:
-    """What a report says besides the results."""
+    """Text of a report besides the results."""
 
     title: str = ""
     """Title of the page; by default the name of the study."""
@@ -95,6 +98,8 @@ def report(
     into: str | PathLike[str] = "report",
     *,
     formats: Sequence[str] = FORMATS,
+    paper: Literal["single", "double"] | None = None,
+    reference: str | None = None,
 ) -> Path:
     """Write the report of a study from its result folder, without simulating anything; returns the path of the page.
 
@@ -107,8 +112,13 @@ def report(
         created if necessary.
     formats
         File formats of each figure, of "png", "svg" and "pdf".
+    paper
+        "single" or "double": also write each figure for one or two columns of a paper, 3.25 or 6.75 inches wide, with
+        text of at least 7 points; `figures.tex` includes these at their size.
+    reference
+        Policy that the others are compared with, seed by seed; None: the best in each environment.
     """
-    return write_report(results, into, formats=formats).files["page"]
+    return write_report(results, into, formats=formats, paper=paper, reference=reference).files["page"]
 
 
 def write_report(
@@ -116,6 +126,8 @@ def write_report(
     into: str | PathLike[str] = "report",
     *,
     formats: Sequence[str] = FORMATS,
+    paper: Literal["single", "double"] | None = None,
+    reference: str | None = None,
     content: ReportContent | None = None,
     begin: Callable[[int], Callable[[], None]] | None = None,
 ) -> Report:
@@ -124,12 +136,14 @@ def write_report(
     Parameters
     ----------
     content
-        What the report says besides the results.
+        Text of the report besides the results.
     begin
         Called with the number of images to draw; returns a function that is called after each image.
     """
     import_optional("matplotlib", "This part of experiments")
     _check_formats(formats)
+    if paper is not None and paper not in PAPER:
+        raise InvalidParameter(f"A figure for a paper has a 'single' or a 'double' column, got {short_repr(paper)}.")
     content = content or ReportContent()
     given: Any = results
     recorded = read_results(given if isinstance(given, str | PathLike) else getattr(given, "folder", given))
@@ -139,20 +153,25 @@ def write_report(
         for figure in list_figures(recorded, bounds=content.bounds, groups=content.groups)
         if content.sections is None or figure.section in content.sections
     ]
-    ranking, warnings = recorded.ranking(), (*report_warnings(recorded), *_glyph_warnings(recorded))
+    ranking, warnings = recorded.ranking(reference), (*report_warnings(recorded), *_glyph_warnings(recorded))
     tables = _tables(recorded, ranking, content)
-    step = None if begin is None else begin(len(figures) * len(THEMES))
+    step = None if begin is None else begin(len(figures) * (len(VARIANTS) + bool(paper)))
 
     image_folder = writable_folder(folder / "figures")
     embedded, written = [], []
     for figure in figures:
         urls = {}
-        for mode, theme in THEMES.items():
-            urls[mode], paths = _write_images(figure, image_folder, mode, theme, formats)
+        for variant, theme in VARIANTS.items():
+            kinds = [] if theme.is_narrow else formats  # a phone shows the page, not the files
+            urls[variant], paths = _write_images(figure, image_folder, variant, theme, kinds)
             written += paths
             if step is not None:
                 step()
-        embedded.append(EmbeddedFigure(figure=figure, **urls))
+        embedded.append(EmbeddedFigure(figure=figure, addresses=urls))
+        if paper is not None:
+            written += _write_images(figure, image_folder, paper, LIGHT.paper(paper), formats)[1]
+            if step is not None:
+                step()
 
     latex = latex_tables(tables)
     page = report_page(
@@ -170,7 +189,7 @@ def write_report(
         "LaTeX": ("table.tex", latex),
         "Markdown": ("table.md", markdown_tables(tables)),
         "CSV": ("table.csv", csv_table(ranking)),
-        "captions": ("figures.tex", latex_figures(figures, "figures")),
+        "captions": ("figures.tex", latex_figures(figures, "figures", paper=paper)),
     }
     for name, text in texts.values():
         (folder / name).write_text(text, encoding="utf-8")
@@ -186,9 +205,14 @@ def write_report(
 
 
 def _tables(results: Results, ranking: Mapping[str, Sequence[Result]], content: ReportContent) -> tuple[Table, ...]:
-    """An overview if there are groups, and a table per environment."""
+    """An overview if there are groups, a table per environment, and comparisons under the same seeds."""
     overview = [overview_table(ranking, title=results.name, groups=content.groups)] if content.groups else []
-    return (*overview, *(environment_table(rows) for rows in ranking.values()))
+    compared = [*map(comparison_table, ranking.values()), rank_table(ranking, results.overall_ranks())]
+    return (
+        *overview,
+        *(environment_table(rows) for rows in ranking.values()),
+        *(table for table in compared if table is not None),
+    )
 
 
 def _glyph_warnings(results: Results) -> list[str]:
@@ -197,19 +221,20 @@ def _glyph_warnings(results: Results) -> list[str]:
 
 
 def _write_images(
-    figure: ReportFigure, folder: Path, mode: str, theme: Theme, formats: Sequence[str]
+    figure: ReportFigure, folder: Path, variant: str, theme: Theme, formats: Sequence[str]
 ) -> tuple[str, list[Path]]:
-    """Data URL for the page, and the files; only a PNG contains the caption, since it is used alone."""
+    """Data URL for the page, and the files; a PNG contains the caption, since it is used alone, but not in a paper."""
     bare = figure.draw("", theme)
+    caption = "" if theme.layout.is_paper else figure.caption
     text = svg(bare)
     images: dict[str, Callable[[], bytes]] = {
         "svg": text.encode,
         "pdf": lambda: pdf(bare),
-        "png": lambda: png(figure.draw(figure.caption, theme)),
+        "png": lambda: png(figure.draw(caption, theme)),
     }
     paths = []
     for kind in dict.fromkeys(formats):
-        path = folder / f"{figure.name}-{mode}.{kind}"
+        path = folder / f"{figure.name}-{variant}.{kind}"
         path.write_bytes(images[kind]())
         paths.append(path)
     return data_url(text if len(text) <= MAX_SVG_SIZE else png(bare)), paths

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
-from math import floor, isnan, log10
+from math import exp, floor, isnan, log, log10, nan
 from typing import TYPE_CHECKING, Final
 
 from kernelbandits._optional import import_optional
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Table",
+    "comparison_table",
     "csv_table",
     "duration",
+    "durations",
     "environment_table",
     "latex_escaped",
     "latex_figures",
@@ -33,13 +35,18 @@ __all__ = [
     "markdown_rows",
     "markdown_tables",
     "number_with_interval",
+    "numbers_with_intervals",
     "overview_table",
     "print_table",
+    "rank_table",
     "summary_table",
 ]
 
 UNKNOWN: Final = "–"
 INTERVAL_DIGITS: Final = 2
+
+COMPARISON: Final = "Differences and ranks"
+"""Section of the page with comparisons of policies under the same seeds."""
 
 MAX_PIPE_WIDTH: Final = 1000
 """Columns of a table that is not printed to a terminal."""
@@ -61,6 +68,9 @@ class Table:
 
     highlighted: int | None = None
     """Row of the best result, whose name and result are in bold."""
+
+    section: str = "Results"
+    """Section of the page that shows it."""
 
     def to_markdown(self) -> str:
         """A table with aligned columns."""
@@ -138,9 +148,9 @@ class Table:
 
 def print_table(table: Table) -> Console:
     """Print the table to the terminal; returns the console that it was printed to."""
-    shown = table.to_rich()
-    console = _console(shown)
-    console.print(shown)
+    rich_table = table.to_rich()
+    console = _console(rich_table)
+    console.print(rich_table)
     return console
 
 
@@ -163,16 +173,14 @@ def environment_table(results: Sequence[Result], *, title: str = "") -> Table:
     """Final results of every policy in one environment; columns without any value are left out."""
     columns: dict[str, list[str]] = {"Policy": [result.policy for result in results]}
     measure = "Regret" if results[0].measure == "regret" else "Total reward"
-    columns[measure] = [number_with_interval(result.final.mean, result.final.half_width) for result in results]
+    columns[measure] = numbers_with_intervals([result.final for result in results])
     if not all(isnan(result.relative_regret) for result in results):
         columns["Of random"] = [
             UNKNOWN if isnan(result.relative_regret) else f"{result.relative_regret:.0%}" for result in results
         ]
-    columns["Mean reward"] = [
-        number_with_interval(result.mean_reward.mean, result.mean_reward.half_width) for result in results
-    ]
+    columns["Mean reward"] = numbers_with_intervals([result.mean_reward for result in results])
     if not all(isnan(result.seconds_per_round) for result in results):
-        columns["Time per round"] = [duration(result.seconds_per_round) for result in results]
+        columns["Time per round"] = durations([result.seconds_per_round for result in results])
     if len({result.n_runs for result in results}) > 1:
         columns["Runs"] = [str(result.n_runs) for result in results]
     return Table(
@@ -181,6 +189,69 @@ def environment_table(results: Sequence[Result], *, title: str = "") -> Table:
         rows=list(zip(*columns.values(), strict=True)),
         caption=_caption(results),
         highlighted=next((number for number, result in enumerate(results) if result.is_best), None),
+    )
+
+
+def comparison_table(results: Sequence[Result]) -> Table | None:
+    """Paired differences to the reference and ranks in one environment; None if there is nothing to compare."""
+    if not any(result.n_pairs > 1 for result in results if result.policy != result.reference):
+        return None
+    first = results[0]
+    measure = "regret" if first.measure == "regret" else "total reward"
+    columns: dict[str, list[str]] = {"Policy": [result.policy for result in results]}
+    others = [result.difference if result.policy != result.reference else EndValue() for result in results]
+    columns[f"Difference in {measure}"] = [
+        "reference" if result.policy == result.reference else text
+        for result, text in zip(results, numbers_with_intervals(others), strict=True)
+    ]
+    columns["Better"] = [
+        UNKNOWN if result.policy == result.reference or not result.n_pairs else f"{result.n_better} of {result.n_pairs}"
+        for result in results
+    ]
+    if not all(isnan(result.mean_rank.mean) for result in results):
+        columns["Mean rank"] = numbers_with_intervals([result.mean_rank for result in results])
+    n_pairs = sorted({result.n_pairs for result in results if result.n_pairs})
+    over = f"{n_pairs[0]}" if len(n_pairs) == 1 else f"{n_pairs[0]} to {n_pairs[-1]}"
+    is_best = any(result.is_best for result in results if result.policy == result.reference)
+    return Table(
+        title=f"Differences in {first.environment}",
+        headings=list(columns),
+        rows=list(zip(*columns.values(), strict=True)),
+        caption=(
+            f"{measure.capitalize()} minus that of {first.reference} under the same seed, so with the same contexts "
+            f"and the same noise, mean over {over} seeds, ± half the length of {INTERVAL}; the seeds under which the "
+            "policy was better; and its mean rank among all policies."
+            + (" The reference is the best on these seeds, which favors it." if is_best else "")
+        ),
+        highlighted=next((number for number, result in enumerate(results) if result.is_best), None),
+        section=COMPARISON,
+    )
+
+
+def rank_table(results: Mapping[str, Sequence[Result]], overall: Mapping[str, EndValue]) -> Table | None:
+    """Mean rank of every policy in each of several environments, and over all of them; None if there is only one."""
+    known = {name: rows for name, rows in results.items() if not all(isnan(row.mean_rank.mean) for row in rows)}
+    if len(known) < 2 or all(len(rows) < 2 for rows in known.values()):
+        return None
+    found = {(name, row.policy): row.mean_rank for name, rows in known.items() for row in rows}
+    policies = list(dict.fromkeys(policy for _, policy in found))
+    if overall:
+        policies.sort(key=lambda policy: overall[policy].mean)
+    columns = {name: [found.get((name, policy), EndValue()) for policy in policies] for name in known}
+    if overall:
+        columns["All"] = [overall[policy] for policy in policies]
+    numbers = sorted({row.n_runs for rows in known.values() for row in rows})
+    return Table(
+        title="Mean ranks",
+        headings=["Policy", *columns],
+        rows=list(zip(policies, *map(numbers_with_intervals, columns.values()), strict=True)),
+        caption=(
+            "Rank of each policy among all policies of an environment under one seed, 1 is the best, mean over "
+            f"{'the' if len(numbers) > 1 else numbers[0]} {'seeds' if numbers != [1] else 'seed'}"
+            + ("" if numbers == [1] else f", ± half the length of {INTERVAL}")
+            + ("; over all environments, each of which counts alike." if overall else ".")
+        ),
+        section=COMPARISON,
     )
 
 
@@ -198,18 +269,17 @@ def overview_table(
     """
     found = {(result.environment, result.policy): result for rows in results.values() for result in rows}
     policies = list(groups) if groups else list(dict.fromkeys(policy for _, policy in found))
-    rows = []
+    columns, seconds = [], []
+    for environment in results:
+        here = [found.get((environment, policy)) for policy in policies]
+        columns.append(numbers_with_intervals([end.final if end else EndValue() for end in here], digits=1))
     for policy in policies:
-        here = [found.get((environment, policy)) for environment in results]
-        times = [result.seconds_per_round for result in here if result is not None]
-        rows.append(
-            [
-                policy,
-                *([groups[policy]] if groups else []),
-                *(UNKNOWN if result is None else _rounded(result.final) for result in here),
-                duration(sum(times) / len(times)) if times else UNKNOWN,
-            ]
-        )
+        times = [
+            found[environment, policy].seconds_per_round for environment in results if (environment, policy) in found
+        ]
+        seconds.append(sum(times) / len(times) if times else nan)
+    families = [[groups[policy] for policy in policies]] if groups else []
+    rows = [list(row) for row in zip(policies, *families, *columns, durations(seconds), strict=True)]
     return Table(
         title=title,
         headings=["Policy", *(["Family"] if groups else []), *results, "Time per round"],
@@ -230,7 +300,7 @@ def summary_table(results: Sequence[Result], *, horizon: int, n_seeds: int) -> T
             result.environment,
             result.policy,
             *(
-                UNKNOWN if isnan(value) else f"{value:z.1f}"
+                UNKNOWN if isnan(value) else _fixed(value, 1)
                 for end in (result.regret, result.total_reward)
                 for value in (end.mean, end.half_width)
             ),
@@ -300,26 +370,50 @@ def markdown_rows(rows: Sequence[Sequence[str]], *, n_text_columns: int = 1) -> 
 def number_with_interval(value: float, half_width: float, sign: str = "±") -> str:
     """A number with the decimals that are meaningful given its interval, which has two digits.
 
-    >>> number_with_interval(12.3456, 0.789), number_with_interval(1234.5, 67.8)
-    ('12.35 ± 0.79', '1234 ± 68')
+    >>> number_with_interval(12.3456, 0.789), number_with_interval(-1234.5, 67.8)
+    ('12.35 ± 0.79', '−1234 ± 68')
     """
-    if isnan(value):
-        return UNKNOWN
-    if isnan(half_width):
-        return f"{value:z.{_decimals(abs(value), 3)}f}"
-    decimals = _decimals(half_width or abs(value), INTERVAL_DIGITS if half_width else 3)
-    return f"{value:z.{decimals}f} {sign} {half_width:.{decimals}f}"
+    return _with_interval(value, half_width, _needed_decimals(value, half_width, INTERVAL_DIGITS), sign)
+
+
+def numbers_with_intervals(ends: Sequence[EndValue], *, digits: int = INTERVAL_DIGITS) -> list[str]:
+    """A column of numbers with the same decimals: so many that most intervals have two digits, and each at least one.
+
+    Parameters
+    ----------
+    digits
+        Digits of most intervals.
+
+    >>> numbers_with_intervals([EndValue(mean=8.13, low=-0.97, high=17.23), EndValue(mean=70.98, low=60.8, high=81.16)])
+    ['8.1 ± 9.1', '71.0 ± 10.2']
+    """
+    known = [end for end in ends if not isnan(end.mean)]
+    needed = sorted(_needed_decimals(end.mean, end.half_width, digits) for end in known)
+    least = [_needed_decimals(end.mean, end.half_width, 1) for end in known if end.half_width > 0.0]
+    decimals = max([needed[len(needed) // 2], *least]) if needed else 0
+    return [_with_interval(end.mean, end.half_width, decimals) for end in ends]
+
+
+def _needed_decimals(value: float, half_width: float, digits: int) -> int:
+    """Decimals that give the interval this many digits, or the number three if there is no interval."""
+    return _decimals(half_width, digits) if half_width > 0.0 else _decimals(abs(value), 3)
 
 
 def _decimals(size: float, digits: int) -> int:
     """Decimals that give a number of this size this many significant digits."""
-    return 2 if size == 0 else min(6, max(0, digits - 1 - floor(log10(size))))
+    return 2 if size == 0 or isnan(size) else min(6, max(0, digits - 1 - floor(log10(size))))
 
 
-def _rounded(end: EndValue) -> str:
-    if isnan(end.mean):
+def _with_interval(value: float, half_width: float, decimals: int, sign: str = "±") -> str:
+    if isnan(value):
         return UNKNOWN
-    return f"{end.mean:.0f}" if isnan(end.half_width) else f"{end.mean:.0f} ± {end.half_width:.0f}"
+    number = _fixed(value, decimals)
+    return number if isnan(half_width) else f"{number} {sign} {half_width:.{decimals}f}"
+
+
+def _fixed(value: float, decimals: int) -> str:
+    """A number with these decimals and a true minus sign."""
+    return f"{value:z.{decimals}f}".replace("-", "−")
 
 
 def duration(seconds: float) -> str:
@@ -328,11 +422,19 @@ def duration(seconds: float) -> str:
     >>> duration(0.0123), duration(5e-6), duration(float("nan"))
     ('12.30 ms', '5 µs', '–')
     """
-    if isnan(seconds):
-        return UNKNOWN
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} µs"
-    return f"{seconds * 1e3:.2f} ms" if seconds < 1.0 else f"{seconds:.2f} s"
+    return durations([seconds])[0]
+
+
+def durations(seconds: Sequence[float]) -> list[str]:
+    """A column of times in one unit, with the same decimals; the unit is that of the geometric mean.
+
+    >>> durations([0.0123, 0.0008]), durations([0.5, 12.5])
+    (['12.30 ms', '0.80 ms'], ['0.50 s', '12.50 s'])
+    """
+    known = [max(value, 1e-9) for value in seconds if not isnan(value)]
+    middle = exp(sum(map(log, known)) / len(known)) if known else 1.0
+    unit, factor, decimals = ("µs", 1e6, 0) if middle < 1e-3 else ("ms", 1e3, 2) if middle < 1.0 else ("s", 1.0, 2)
+    return [UNKNOWN if isnan(value) else f"{value * factor:.{decimals}f} {unit}" for value in seconds]
 
 
 # LaTeX
@@ -367,17 +469,28 @@ def latex_tables(tables: Sequence[Table]) -> str:
     return latex_packages(text, "booktabs") + text
 
 
-def latex_figures(figures: Sequence[ReportFigure], folder: str) -> str:
-    """A float for each figure with its caption; `folder` contains the PDF files."""
+def latex_figures(figures: Sequence[ReportFigure], folder: str, *, paper: str | None = None) -> str:
+    """A float for each figure with its caption.
+
+    Parameters
+    ----------
+    folder
+        Folder of the PDF files.
+    paper
+        "single" or "double" for figures of that many columns, which are included at their size; None for those of the
+        page, which are scaled to the line.
+    """
+    kind = "figure*" if paper == "double" else "figure"
+    options, suffix = ("", paper) if paper else (r"[width=\linewidth]", "light")
     floats = [
         "\n".join(
             (
-                r"\begin{figure}",
+                rf"\begin{{{kind}}}",
                 r"  \centering",
-                rf"  \includegraphics[width=\linewidth]{{{folder}/{figure.name}-light.pdf}}",
+                rf"  \includegraphics{options}{{{folder}/{figure.name}-{suffix}.pdf}}",
                 rf"  \caption{{{latex_escaped(figure.caption)}}}",
                 rf"  \label{{fig:{figure.name}}}",
-                r"\end{figure}",
+                rf"\end{{{kind}}}",
             )
         )
         for figure in figures

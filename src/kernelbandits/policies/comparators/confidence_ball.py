@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kernelbandits._parameters import parameter
+from kernelbandits._parameters import Parameter, parameter
 from kernelbandits._saved_state import saved_part
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Linear
@@ -74,10 +74,10 @@ class ConfidenceBall(FixedActionsPolicy):
     In the coordinates of the spanner, A is I + Σ z zᵀ: ridge regression with regularization 1. So norm=2 is LinUCB in
     these coordinates with exploration sqrt(β). A round costs O(N d² + d³) for any t.
 
-    β is chosen for the proof: the policy mostly explores for many thousands of rounds. An `exploration` of 0.01 to
-    0.03 learns. If the actions span only a subspace, the policy works in that subspace: d is then its dimension, and
-    norm=1 uses an orthonormal basis of it. Pending decisions count in A and not in θ̂, with the radius widened so that
-    the confidence statement still holds.
+    β is chosen for the proof: with an exploration of 1 the policy explores for many thousands of rounds, so the default
+    is a practical one (docs/defaults.md). If the actions span only a subspace, the policy works in that subspace: d is
+    then its dimension, and norm=1 uses an orthonormal basis of it. Pending decisions count in A and not in θ̂, with the
+    radius widened so that the confidence statement still holds.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class ConfidenceBall(FixedActionsPolicy):
     failure_probability
         δ: the probability that θ is outside the confidence set in some round.
     exploration
-        Factor of the radius sqrt(β); the guarantee holds for 1.
+        Factor of the radius sqrt(β). The guarantee holds for "theory", which is 1.
     reward_range
         The theory assumes [−1, 1]; for another range the radius is multiplied by its largest absolute reward.
 
@@ -109,9 +109,10 @@ class ConfidenceBall(FixedActionsPolicy):
     actions: Points = parameter(ACTIONS, kw_only=False, attribute="_fixed_actions")
     norm: Literal[1, 2] = parameter(_one_or_two, default=2)
     failure_probability: float = parameter(check_probability, default=0.05)
-    exploration: float = parameter(
+    exploration: Parameter[float | Literal["theory"], float] = parameter(
         partial(check_positive, name="The exploration", hint="1.0 keeps the theorem; 0.01 to 0.03 learns."),
-        default=1.0,
+        default=0.01,
+        theory=1.0,
         is_assignable=True,
     )
     reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
@@ -159,10 +160,10 @@ class ConfidenceBall(FixedActionsPolicy):
 
     def _waiting(self) -> Pending | None:
         counts = self._pending_rows()
-        awaited = np.flatnonzero(counts)
-        if not awaited.size:
+        pending = np.flatnonzero(counts)
+        if not pending.size:
             return None
-        return Pending(self.posterior, self._coordinates[awaited], counts[awaited].astype(np.float64))
+        return Pending(self.posterior, self._coordinates[pending], counts[pending].astype(np.float64))
 
     def _widths(self, rows: Indices, prediction: Prediction, waiting: Pending | None) -> Vector:
         """Return the factor of the radius: the dual norm of x, including the sqrt(d) of norm 1."""

@@ -19,7 +19,7 @@ from kernelbandits.posterior.observations import two_sum
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Indices, Parameters, Points, Vector
 
-__all__ = ["ACTIONS", "FixedActionsPolicy", "RowTally"]
+__all__ = ["ACTIONS", "FixedActionsPolicy", "RowTally", "TallyPolicy"]
 
 
 ACTIONS: Final = ValueType(lambda actions: actions)
@@ -149,7 +149,7 @@ class RowTally:
         self._require_learned(row)
         self._put(row, self.counts.item(row), -was, now)
 
-    def take_back(self, row: int, reward: float) -> None:
+    def remove(self, row: int, reward: float) -> None:
         """Remove a reward of a row; raise NotLearnt if the row has none."""
         self._require_learned(row)
         self._put(row, self.counts.item(row) - 1, -reward)
@@ -165,7 +165,7 @@ class RowTally:
 
     def _require_learned(self, row: int) -> None:
         if not self.counts[row]:
-            raise NotLearnt(f"No reward of action {row} has been learnt, so none can be corrected or taken back.")
+            raise NotLearnt(f"No reward of action {row} has been learned, so none can be amended or unlearned.")
 
     def _total(self, row: int, *changes: float) -> tuple[float, float]:
         """Return the sum of a row after these changes, and its rounding error; or raise InvalidReward."""
@@ -188,3 +188,32 @@ class RowTally:
         self.counts = saved_array(state, "counts", "i", self.counts.shape, least=0, most=2**53).copy()
         sums, errors = saved_sums(state, self.counts)
         self.sums, self._errors = sums.copy(), errors.copy()
+
+
+class TallyPolicy(FixedActionsPolicy):
+    """Base class of policies for one fixed set that learn a count and a sum of rewards per action."""
+
+    def _setup(self) -> None:
+        super()._setup()
+        self._tally = RowTally(self.n_actions, self._journal)
+
+    def _update(self, decision: Decision, reward: float) -> None:
+        self._tally.add(self._row_of(decision), reward)
+
+    def _note_model(self) -> None:
+        """Do nothing: the tally records changes per row."""
+
+    def _validate_decision(self, decision: Decision) -> None:
+        self._row_of(decision)
+
+    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
+        self._tally.amend(self._row_of(decision), was, now)
+
+    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
+        self._tally.remove(self._row_of(decision), reward)
+
+    def _state(self) -> Parameters:
+        return self._tally.state()
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._tally.restore(state)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -13,12 +11,12 @@ from kernelbandits._parameters import Parameter, parameter
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, PointKind
 from kernelbandits.kernels.stationary import feature_distances
-from kernelbandits.policies.base import KERNEL, REWARD_RANGE
-from kernelbandits.policies.comparators.fixed_set import ACTIONS, FixedActionsPolicy, RowTally
+from kernelbandits.policies.base import HORIZON, KERNEL, REWARD_RANGE
+from kernelbandits.policies.comparators.fixed_set import ACTIONS, TallyPolicy
 from kernelbandits.posterior.base import check_no_overflow
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
-from kernelbandits.types import Decision, Indices, Parameters, Points, Selection
+from kernelbandits.types import Indices, Points, Selection
 from kernelbandits.validation import check_int, check_positive
 
 __all__ = ["GridGP", "spread_rows"]
@@ -57,7 +55,7 @@ def _at_most_two(smoothness: float) -> float:
     return number
 
 
-class GridGP(FixedActionsPolicy):
+class GridGP(TallyPolicy):
     """Evaluate n actions spread over the set, then select the best of them (Grünewälder et al. 2010).
 
     Designed for noise-free rewards: f is drawn from a Gaussian process with k(x, x) − k(x, y) ≤ c ‖x − y‖^a on [0,
@@ -106,11 +104,12 @@ class GridGP(FixedActionsPolicy):
     """
 
     learns_from_any_action = True
+    _without_horizon = "n_points=… in place of horizon=…"
 
     kernel: Parameter[KernelLike, Kernel] = parameter(KERNEL, kw_only=False)
     actions: Points = parameter(ACTIONS, kw_only=False, attribute="_fixed_actions")
     n_points: int | None = parameter(partial(check_int, name="The number of points"), default=None)
-    horizon: int | None = parameter(partial(check_int, name="The horizon"), default=None)
+    horizon: int | None = parameter(HORIZON, default=None)
     smoothness: float = parameter(_at_most_two, default=2.0)
     dimension: int | None = parameter(partial(check_int, name="The dimension"), default=None)
     reward_range: tuple[float, float] | None = parameter(REWARD_RANGE, default=None)
@@ -124,7 +123,6 @@ class GridGP(FixedActionsPolicy):
             )
         self.grid: Indices = spread_rows(self.kernel, self.actions, self.n_points or self._balanced())
         """Rows of the actions to evaluate, in order."""
-        self._tally = RowTally(self.n_actions, self._journal)
 
     def _fixed_kind(self) -> PointKind:
         return self.kernel.kind
@@ -156,30 +154,5 @@ class GridGP(FixedActionsPolicy):
         best = int(tied_for_best(means)[0])
         return Selection(int(known[best]), mean=float(means[best]), score=float(means[best]))
 
-    # -- learning --------------------------------------------------------------------------------------------------
-
-    def _update(self, decision: Decision, reward: float) -> None:
-        self._tally.add(self._row_of(decision), reward)
-
-    def _note_model(self) -> None:
-        """Do nothing: the tally records changes per row."""
-
-    def _validate_decision(self, decision: Decision) -> None:
-        self._row_of(decision)
-
-    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
-        self._tally.amend(self._row_of(decision), was, now)
-
-    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
-        self._tally.take_back(self._row_of(decision), reward)
-
-    # -- description and serialization -----------------------------------------------------------------------------
-
     def _probe(self) -> Points | None:
         return self.actions
-
-    def _state(self) -> Parameters:
-        return self._tally.state()
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self._tally.restore(state)

@@ -7,12 +7,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from math import log
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelbandits._parameters import parameter
+from kernelbandits._parameters import Parameter, parameter
 from kernelbandits._saved_state import below, saved_array, saved_count
 from kernelbandits.errors import DamagedFile, NotLearnt
 from kernelbandits.kernels import Ids, PairPoints, PointKind, kind_of
@@ -70,9 +70,9 @@ class Tally:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return arrays for `restore`."""
-        kept = [item for item, slot in self._slots.items() if self._totals[0, slot]]
-        counts, sums = self.of(kept)
-        return {"counts": counts, "sums": sums, **{f"items.{key}": array for key, array in Ids().pack(kept).items()}}
+        live = [item for item, slot in self._slots.items() if self._totals[0, slot]]
+        counts, sums = self.of(live)
+        return {"counts": counts, "sums": sums, **{f"items.{key}": array for key, array in Ids().pack(live).items()}}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a saved state; only before anything was counted."""
@@ -87,7 +87,7 @@ class Tally:
             self.add(item, int(count), total)
 
 
-class _Standing(NamedTuple):
+class _Statistics(NamedTuple):
     """Statistics of the eligible actions in a round."""
 
     tied: Indices
@@ -113,6 +113,7 @@ class IndexPolicy(Policy):
 
     needs_reward_range = True
     learns_from_any_action = True
+    keeps_data_only = True  # a count and a sum of rewards in units of the range, per action
 
     reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
     ties: Ties = parameter(checked_ties, default="lowest")
@@ -152,7 +153,7 @@ class IndexPolicy(Policy):
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def _pick(self, actions: Actions) -> Selection:
-        tied, plays, means, scores = self._standing(actions)
+        tied, plays, means, scores = self._statistics(actions)
         place, propensity = pick_tied(tied, self.ties, self._rng)
         if scores is None:
             return Selection(place, propensity=propensity)
@@ -165,20 +166,24 @@ class IndexPolicy(Policy):
         )
 
     def _probabilities(self, actions: Actions) -> Vector:
-        return tie_probabilities(self._standing(actions).tied, self.ties, actions.n_actions)
+        return tie_probabilities(self._statistics(actions).tied, self.ties, actions.n_actions)
 
-    def _standing(self, actions: Actions) -> _Standing:
+    def _statistics(self, actions: Actions) -> _Statistics:
         items = actions.points.contexts
-        learnt, sums = self._tally.of(items)
-        awaited = self._pending_counts()
-        plays = learnt + np.fromiter(map(awaited.get, items, repeat(0)), np.float64, len(items)) if awaited else learnt
-        means = np.clip(sums / np.maximum(learnt, 1.0), 0.0, 1.0)  # corrects rounding errors of the sums
-        is_known = learnt > 0.0
-        if not (is_known.any() and plays.all()):
-            return _Standing(np.flatnonzero(plays == plays.min()), plays, means, None)
+        learned, sums = self._tally.of(items)
+        pending = self._pending_counts()
+        plays = (
+            learned + np.fromiter(map(pending.get, items, repeat(0)), np.float64, len(items)) if pending else learned
+        )
+        means = np.maximum(learned, 1.0)
+        np.divide(sums, means, out=means)
+        np.minimum(np.maximum(means, 0.0, out=means), 1.0, out=means)  # corrects rounding errors of the sums
+        if not (learned.any() and plays.all()):
+            return _Statistics(np.flatnonzero(plays == plays.min()), plays, means, None)
         scores = self._indices(means, plays, self._ledger.round_index + self._n_history)
-        scores[~is_known] = -np.inf  # unknown until their first reward arrives
-        return _Standing(tied_for_best(scores), plays, means, scores)
+        if pending:
+            scores[learned == 0.0] = -np.inf  # unknown until their first reward arrives
+        return _Statistics(tied_for_best(scores), plays, means, scores)
 
     def _pending_key(self, decision: Decision) -> Hashable:
         return Ids().check_one(decision.item)
@@ -201,14 +206,15 @@ class IndexPolicy(Policy):
         self._add(self._known(decision), -1, -self._rewards.unit(reward))
 
     def _add(self, item: ItemId, count: int, total: float) -> None:
-        self._journal.note(self._tally.put, item, *self._tally.totals(item))
-        self._tally.add(item, count, total)
+        counted, summed = self._tally.totals(item)
+        self._journal.note(self._tally.put, item, counted, summed)
+        self._tally.put(item, counted + count, summed + total if counted + count else 0.0)
 
     def _known(self, decision: Decision) -> ItemId:
         """Return the item of a learned decision."""
         item = Ids().check_one(decision.item)
         if not self._tally.of([item])[0].item():
-            raise NotLearnt(f"No reward of action {item!r} has been learnt, so none can be corrected or taken back.")
+            raise NotLearnt(f"No reward of action {item!r} has been learned, so none can be amended or unlearned.")
         return item
 
     def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
@@ -230,11 +236,11 @@ class IndexPolicy(Policy):
 
 
 class UCB1(IndexPolicy):
-    """Select every action once, then the highest mean + sqrt(2 ln t / n) (Auer, Cesa-Bianchi and Fischer 2002).
+    """Select every action once, then the highest mean + η sqrt(2 ln t / n) (Auer, Cesa-Bianchi and Fischer 2002).
 
     n is the number of times that the action was selected and t the round, for rewards in [0, 1]; rewards of another
     range are scaled to it. Equivalent to KernelUCB with the `Delta` kernel, regularization → 0 and exploration
-    sqrt(2 ln t). Contexts are ignored: actions are identified by `ids`, or by their rows if there are no ids. A round
+    η sqrt(2 ln t). Contexts are ignored: actions are identified by `ids`, or by their rows if there are no ids. A round
     costs O(N).
 
     The guarantee (each suboptimal action is selected O(ln T / gap²) times) holds for a fixed set of actions whose
@@ -244,7 +250,7 @@ class UCB1(IndexPolicy):
     Parameters
     ----------
     exploration
-        Factor of sqrt(2 ln t / n). 1 is the published value; 0.2 to 0.5 usually learns faster, without a guarantee.
+        Factor of sqrt(2 ln t / n). "theory" is the published 1; the default learns faster, without a guarantee.
     reward_range
         Smallest and largest reward; others are rejected.
     ties
@@ -259,9 +265,10 @@ class UCB1(IndexPolicy):
     'red'
     """
 
-    exploration: float = parameter(
+    exploration: Parameter[float | Literal["theory"], float] = parameter(
         partial(check_positive, name="The exploration", hint="1.0 is the paper's."),
-        default=1.0,
+        default=0.2,
+        theory=1.0,
         is_assignable=True,
     )
 
@@ -298,7 +305,7 @@ class KLUCB(IndexPolicy):
     Parameters
     ----------
     log_log_factor
-        c. The proof requires 3; its authors recommend 0 in practice.
+        c. "theory" is the 3 of the proof; the authors recommend 0 in practice, the default.
     reward_range, ties, seed
         As in UCB1.
 
@@ -311,8 +318,8 @@ class KLUCB(IndexPolicy):
     1.0
     """
 
-    log_log_factor: float = parameter(
-        partial(check_nonnegative, name="The factor of ln ln t", hint="3.0 is the paper's."), default=3.0
+    log_log_factor: Parameter[float | Literal["theory"], float] = parameter(
+        partial(check_nonnegative, name="The factor of ln ln t", hint="3.0 is the paper's."), default=0.0, theory=3.0
     )
 
     def _indices(self, means: Vector, plays: Vector, t: int) -> Vector:
@@ -340,13 +347,12 @@ def upper_means(means: Vector, divergence: Vector) -> Vector:
     with np.errstate(divide="ignore"):  # ln 0: a bound of 1 is vacuous
         pinsker = -np.log1p(-np.minimum(p + np.sqrt(allowed / 2.0), 1.0))
     u = np.minimum(pinsker, (allowed + entropy) / rest)
-    lowest = -np.log1p(-p)
     for _ in range(MOST_STEPS):
         q = -np.expm1(-u)
         some = q > p  # elsewhere the result is the mean itself
         excess = rest * u - entropy - allowed - p * np.log(np.where(some, q, 1.0))
         step = np.where(some, excess * q / np.where(some, q - p, 1.0), 0.0)
-        u = np.maximum(u - np.maximum(step, 0.0), lowest)  # negative values are rounding errors
+        u = u - np.maximum(step, 0.0)  # negative values are rounding errors
         if (step <= STILL * u).all():
             break
     upper[open_ended] = np.maximum(-np.expm1(-u), p)

@@ -14,7 +14,7 @@ from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParamete
 from kernelbandits.kernels import Linear
 from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.policies.base import REWARD_RANGE
-from kernelbandits.policies.comparators.fixed_set import ACTIONS, FixedActionsPolicy, RowTally
+from kernelbandits.policies.comparators.fixed_set import ACTIONS, TallyPolicy
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.theory.exploration import Constant, as_exploration, exploration_from
@@ -38,7 +38,7 @@ def to_one(points: Matrix) -> Matrix:
     largest = float(np.abs(points).max())
     if largest == 0.0:
         raise InvalidContexts(
-            f"All {len(points)} actions are zero, so that no linear reward tells them apart. Add a column of ones."
+            f"All {len(points)} actions are zero, so that no linear reward distinguishes them. Add a column of ones."
         )
     return points / largest
 
@@ -88,8 +88,8 @@ def coordinates_of(points: Matrix, rows: Indices) -> Matrix:
     return coordinates
 
 
-class SpanningPolicy(FixedActionsPolicy):
-    """Base class of policies with a count and a sum of rewards per action of a fixed set, and a spanning subset.
+class SpanningPolicy(TallyPolicy):
+    """Base class of policies that learn from a spanning subset of a fixed set.
 
     Coordinates are those of the spanning actions: a spanning action is a unit vector. By linearity, the coordinates of
     an action are also the coefficients of its reward in the rewards of the spanning actions.
@@ -104,28 +104,9 @@ class SpanningPolicy(FixedActionsPolicy):
         self.spanning: Indices = spanning_rows(features)
         """Rows of the spanning actions, chosen by greedy volume, in the order of exploration."""
         self._coordinates: Matrix = coordinates_of(features, self.spanning)
-        self._tally = RowTally(self.n_actions, self._journal)
-
-    def _update(self, decision: Decision, reward: float) -> None:
-        self._tally.add(self._row_of(decision), reward)
 
     def _note_model(self) -> None:
         self._note_references()
-
-    def _validate_decision(self, decision: Decision) -> None:
-        self._row_of(decision)
-
-    def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
-        self._tally.amend(self._row_of(decision), was, now)
-
-    def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
-        self._tally.take_back(self._row_of(decision), reward)
-
-    def _state(self) -> Parameters:
-        return self._tally.state()
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self._tally.restore(state)
 
 
 def unit_rows(like: Points) -> Points:
@@ -177,8 +158,8 @@ class UncertaintyEllipsoid(SpanningPolicy):
 
         score = x·θ̂ + exploration · sqrt(ln t) · sqrt(min(d ln t, N)) · sqrt(xᵀ C x)
 
-    Defined for one fixed set of actions. A round costs O(N d² + d³) for any t. The exploration of the theory is large;
-    0.1 to 0.5 learns, for noise of about 1. Pending decisions count in C and not in θ̂. If the actions span only a
+    Defined for one fixed set of actions. A round costs O(N d² + d³) for any t. The exploration of the theory is large.
+    Pending decisions count in C and not in θ̂. If the actions span only a
     subspace, the policy works in that subspace: d is then its dimension. If the next spanning action is not eligible,
     the action with the largest component in unobserved directions is selected.
 
@@ -187,7 +168,7 @@ class UncertaintyEllipsoid(SpanningPolicy):
     actions
         The fixed set, one row per action.
     exploration
-        α: a number in units of the reward noise, to be tuned.
+        α: a number in units of the reward noise. Its authors give no value; the default is the best of a grid.
     reward_range
         Range of valid rewards; others are rejected. None accepts any finite number.
 
@@ -204,7 +185,7 @@ class UncertaintyEllipsoid(SpanningPolicy):
 
     learns_from_any_action = True
 
-    exploration: Parameter[float | Constant, Constant] = parameter(CONSTANT, default=1.0, is_assignable=True)
+    exploration: Parameter[float | Constant, Constant] = parameter(CONSTANT, default=0.1, is_assignable=True)
 
     def _setup(self) -> None:
         super()._setup()
@@ -219,9 +200,9 @@ class UncertaintyEllipsoid(SpanningPolicy):
 
     def _pick(self, actions: Actions) -> Selection:
         rows = self._eligible(actions)
-        played, awaited = self._tally.counts, self._pending_rows()
-        if awaited.any():
-            played = played + awaited
+        played, pending = self._tally.counts, self._pending_rows()
+        if pending.any():
+            played = played + pending
         missing = self.spanning[played[self.spanning] == 0]
         to_play = missing[np.isin(missing, rows)] if missing.size else missing
         if to_play.size:
@@ -384,7 +365,7 @@ class PEGE(SpanningPolicy):
         elif self._n_exploited:
             self._n_exploited -= 1
         else:
-            raise NotLearnt("No exploiting decision has been learnt, so none can be taken back.")
+            raise NotLearnt("No exploiting decision has been learned, so none can be unlearned.")
 
     # -- description and serialization -----------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from math import log, sqrt
 from typing import Any, Final, NamedTuple
 
@@ -13,11 +12,11 @@ import numpy as np
 from kernelbandits._parameters import parameter
 from kernelbandits.errors import InvalidContexts, NotSupported
 from kernelbandits.kernels import Linear
+from kernelbandits.policies.base import HORIZON, N_ACTIONS, NORM_BOUND
 from kernelbandits.policies.comparators.spanning import unit_rows
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.sup_kernel_ucb import BaseKernelUCB, LevelPolicy
 from kernelbandits.types import Decision, Indices, Matrix, Points, Prediction, StageStep, Vector
-from kernelbandits.validation import check_int, check_nonnegative
 
 __all__ = ["BaseLinRel", "SupLinRel"]
 
@@ -101,9 +100,9 @@ class SupLinRel(LevelPolicy):
     - otherwise: retain the actions within 2^(1−s) of the highest mean + w, and go to level s + 1.
 
     Every context must have length 1 or less; others are rejected (divide all by the largest possible length). The
-    contexts must not depend on rewards. Like SupKernelUCB and SupLinUCB it explores for a very long time; a smaller
-    `exploration`, set manually, learns sooner, without the guarantee. A round costs O(N d²) per level visited, and
-    O(d³) for a level that has learned since.
+    contexts must not depend on rewards. Like SupKernelUCB and SupLinUCB it has a practical exploration by default,
+    without the guarantee; that of the proof, `exploration="theory"`, explores for a very long time. A round costs O(N
+    d²) per level visited, and O(d³) for a level that has learned since.
 
     Parameters
     ----------
@@ -116,7 +115,8 @@ class SupLinRel(LevelPolicy):
     reward_range
         Rewards outside this range are rejected; thresholds and sqrt(ln(2TN/δ)) are multiplied by its length.
     exploration
-        Factor of ‖a‖, set manually; no guarantee. None: sqrt(ln(2TN/δ)) times the length of the reward range.
+        Factor of ‖a‖: a number; None: 0.2 times the length of the reward range. Neither has a guarantee. "theory":
+        sqrt(ln(2TN/δ)) times this length.
     explore
         Which wide action to explore: the "widest", or the "lowest" row.
 
@@ -129,19 +129,23 @@ class SupLinRel(LevelPolicy):
     >>> policy.learn(decision, reward=0.4)
     """
 
-    horizon: int = parameter(partial(check_int, name="The horizon"))
-    n_actions: int = parameter(partial(check_int, name="The number of actions"))
-    norm_bound: float = parameter(partial(check_nonnegative, name="The bound on the norm"), default=1.0)
+    horizon: int = parameter(HORIZON)
+    n_actions: int = parameter(N_ACTIONS)
+    norm_bound: float = parameter(NORM_BOUND, default=1.0)
 
     def _new_level(self) -> BaseLinRel:
         # Widths are multiplied by the scale; the unobserved part counts without it.
         scale = self._scale_for(self.horizon, self.n_actions, self.failure_probability)
         return BaseLinRel(bias=self.norm_bound / scale)
 
-    def _scale_for(self, horizon: int, n_actions: int, failure_probability: float) -> float:
-        if self.exploration is not None:
-            return self.exploration
+    def _theory_scale(self, horizon: int, n_actions: int, failure_probability: float) -> float:
         return self._span * sqrt(log(2.0 * horizon * n_actions / failure_probability))
+
+    def _validate_theory(self) -> None:
+        """Every constant has a value."""
+
+    def _least_exploration(self, widest: float) -> float | None:
+        return None  # initial widths do not depend on the exploration
 
     # -- choosing --------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from math import log
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +17,18 @@ from kernelbandits.errors import (
     CannotSave,
     DamagedFile,
     DecisionError,
-    GuaranteeVoid,
     InvalidContexts,
     InvalidParameter,
-    warn_user,
 )
 from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows
 from kernelbandits.kernels.points import describe_kind
 from kernelbandits.kernels.stationary import feature_distances
-from kernelbandits.policies.base import KERNEL, REWARD_RANGE, Policy
+from kernelbandits.policies.base import HORIZON, KERNEL, REWARD_RANGE, Policy
 from kernelbandits.posterior.base import check_no_overflow
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Matrix, Parameters, Points, Selection, Vector
-from kernelbandits.validation import check_instance, check_int, check_positive
+from kernelbandits.validation import check_instance, check_positive
 
 __all__ = ["Balls", "ContextualZooming", "Metric"]
 
@@ -210,8 +208,8 @@ class ContextualZooming(Policy):
 
     The guarantee requires all assumptions: rewards in the range, and the Lipschitz condition for Dist. With the paper's
     constant the first ball alone takes 16 ln T rounds and a child four times as many, all of them at the lowest row of
-    its domain: learning takes tens of thousands of rounds, or fewer with a smaller `exploration`. If the kernel
-    itself is appropriate, and not only its distance, KernelUCB learns far faster.
+    its domain: learning takes tens of thousands of rounds, so the default is a practical one (docs/defaults.md). If the
+    kernel itself is appropriate, and not only its distance, KernelUCB learns far faster.
 
     A round among N actions costs M · N distances, M the number of active balls, and at most M² for the indices; a
     reward costs M distances. M grows with the rounds and never shrinks, most slowly with the paper's constant: a ball
@@ -235,7 +233,7 @@ class ContextualZooming(Policy):
     norm_bound
         B ≥ ‖f‖ in the RKHS of the kernel; with a `distance`, the factor with which it bounds the change of f.
     exploration
-        Factor of conf. 1 is the published value; 0.1 to 0.5 learns in practice, without a guarantee.
+        Factor of conf. "theory" is the published 1; the default learns in practice and has no guarantee.
     reward_range
         Smallest and largest reward; others are rejected. Distances are divided by its length.
 
@@ -257,13 +255,14 @@ class ContextualZooming(Policy):
     kernel: Parameter[KernelLike | None, Kernel | None] = parameter(KERNEL, default=None, kw_only=False)
     distance: Callable[[Any, Any], Matrix] | None = parameter(DISTANCE, default=None)
     kind: PointKind | None = parameter(KIND, default=None, attribute="_kind_of_points")
-    horizon: int = parameter(partial(check_int, name="The horizon"))
+    horizon: int = parameter(HORIZON)
     norm_bound: float = parameter(
-        partial(check_positive, name="The bound on the norm", hint="1.0 is a common guess."), default=1.0
+        partial(check_positive, name="The norm bound", hint="1.0 is a common guess."), default=1.0
     )
-    exploration: float = parameter(
+    exploration: Parameter[float | Literal["theory"], float] = parameter(
         partial(check_positive, name="The exploration", hint="1.0 is the paper's."),
-        default=1.0,
+        default=0.01,
+        theory=1.0,
         is_assignable=True,
     )
     reward_range: tuple[float, float] = parameter(REWARD_RANGE, default=(0.0, 1.0))
@@ -278,7 +277,6 @@ class ContextualZooming(Policy):
         self._closeness = _Closeness(self.kernel, self.distance, self._own_kind, self.norm_bound / self._rewards.span)
         self.balls = Balls(self._closeness, self._own_kind, self._journal)
         """Active balls, with rewards scaled to [0, 1]. Read-only."""
-        self._has_warned = False
 
     def _kind(self, contexts: Points) -> PointKind:
         return self._own_kind
@@ -286,13 +284,12 @@ class ContextualZooming(Policy):
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def _pick(self, actions: Actions) -> Selection:
-        self._warn_beyond_horizon()
         balls = self.balls
         if not len(balls):  # the first learned pair will be the center of the first ball
             return Selection(0, memo={"ball": np.array([0])})
         domains = balls.domains(balls.distances(actions.points))
         relevant = np.flatnonzero(domains.any(axis=1))
-        confidence = self._confidence(balls.plays + self._awaited())
+        confidence = self._confidence(balls.plays + self._pending_plays())
         means = balls.rewards / np.maximum(1.0, balls.plays)
         likely = np.where(balls.plays > 0.0, means + confidence, np.maximum(confidence, 1.0))
         pre = likely + balls.radii
@@ -320,24 +317,15 @@ class ContextualZooming(Policy):
     def _confidence(self, plays: Vector) -> Vector:
         return np.asarray(self.exploration * 4.0 * np.sqrt(log(self.horizon) / (1.0 + plays)))
 
-    def _awaited(self) -> Vector:
+    def _pending_plays(self) -> Vector:
         """Return the number of pending decisions per ball."""
-        awaited = np.zeros(len(self.balls))
+        pending = np.zeros(len(self.balls))
         for ball, count in self._pending_counts().items():
-            awaited[ball] = count
-        return awaited
+            pending[ball] = count
+        return pending
 
     def _pending_key(self, decision: Decision) -> Hashable:
         return self._ball_of(decision)
-
-    def _warn_beyond_horizon(self) -> None:
-        if self.round_index > self.horizon and not self._has_warned:
-            warn_user(
-                f"Round {self.round_index} lies beyond the horizon {self.horizon} that the confidence was made for. "
-                "Give a longer one.",
-                GuaranteeVoid,
-            )
-            self._has_warned = True
 
     # -- learning --------------------------------------------------------------------------------------------------
 
@@ -363,7 +351,7 @@ class ContextualZooming(Policy):
         if noted.shape != (1,) or noted.dtype.kind not in "iu" or not 0 <= noted[0] < n_balls:
             raise DecisionError(
                 f"The memo of a decision names one of the {n_balls} active balls, got {dict(decision.memo)!r:.80}. "
-                "Stored decisions must be learnt in the order in which they were."
+                "Stored decisions must be learned in the order in which they were."
             )
         return int(noted[0])
 

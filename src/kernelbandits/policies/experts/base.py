@@ -27,8 +27,8 @@ __all__ = [
     "all_on",
     "checked_experts",
     "known_propensity",
-    "noted",
-    "noted_shares",
+    "memo_array",
+    "memo_shares",
     "picks_of",
     "saved_log_weights",
     "shared_row",
@@ -178,7 +178,7 @@ class Panel:
         return lambda contexts, n_actions: advice_of(members, contexts, n_actions)
 
 
-def noted(decision: Decision, name: str, size: int) -> Vector:
+def memo_array(decision: Decision, name: str, size: int) -> Vector:
     """Return an array of the memo; raise DecisionError if it is missing or has another length."""
     numbers = np.asarray(decision.memo.get(name, ()))
     if numbers.shape != (size,) or numbers.dtype.kind not in "biuf":
@@ -189,9 +189,9 @@ def noted(decision: Decision, name: str, size: int) -> Vector:
     return numbers.astype(np.float64)
 
 
-def noted_shares(decision: Decision, name: str, size: int) -> Vector:
+def memo_shares(decision: Decision, name: str, size: int) -> Vector:
     """Return an array of probabilities of the memo, validated likewise."""
-    shares = noted(decision, name, size)
+    shares = memo_array(decision, name, size)
     if not ((shares >= 0.0) & (shares <= 1.0 + 1e-9)).all():
         raise DecisionError(
             f"Decision {decision.id!r} has to bring probabilities as memo[{name!r}], got {shares!r:.80}. Keep the "

@@ -6,15 +6,16 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import partial
 from math import nan
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits._parameters import parameter
+from kernelbandits._parameters import Parameter, parameter
 from kernelbandits._saved_state import SUMS_TO_ONE, saved_array, saved_number
 from kernelbandits._transactions import Journal
-from kernelbandits.errors import DamagedFile, DecisionError, InvalidContexts
+from kernelbandits.errors import DamagedFile, DecisionError
+from kernelbandits.policies.base import UNIFORM_FACTOR
 from kernelbandits.policies.experts.base import known_propensity, picks_of
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.randomized import ActionDistribution
@@ -137,9 +138,9 @@ class PickTable:
 
     def probabilities(self, weights: Vector, mixing: float) -> Matrix:
         """Return W'(x, a) = (1 − n m) W(x, a) + m in each distinct round of n actions."""
-        return self.kept(mixing)[:, None] * self.shares(weights) + mixing
+        return self.remaining(mixing)[:, None] * self.shares(weights) + mixing
 
-    def kept(self, mixing: float) -> Vector:
+    def remaining(self, mixing: float) -> Vector:
         """Return 1 − n m of each distinct round: the probability left to the policies."""
         return 1.0 - self.sizes.astype(np.float64) * mixing
 
@@ -237,6 +238,7 @@ class ClassPolicy(ExpertPolicy):
 
     n_actions: int = parameter(partial(check_int, name="The number of actions", most=MOST_ACTIONS))
     failure_probability: float = parameter(check_probability, default=0.05)
+    uniform_factor: Parameter[float | Literal["theory"], float] = parameter(UNIFORM_FACTOR, default=0.03, theory=1.0)
 
     def _setup(self) -> None:
         super()._setup()
@@ -290,11 +292,6 @@ class ClassPolicy(ExpertPolicy):
         return regrets
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
-        if actions.n_actions > self.n_actions:
-            raise InvalidContexts(
-                f"A round can have at most n_actions = {self.n_actions} actions here, got {actions.n_actions}. Make "
-                f"the policy for the largest round: {type(self).__name__}(…, n_actions={actions.n_actions})."
-            )
         picks, rows = self._picks(actions), np.arange(actions.n_actions) if actions.rows is None else actions.rows
         weights, mixing = self._mixture()
         return ActionDistribution(odds_from(shares_of(picks, weights, rows), mixing), memo={"picks": picks})

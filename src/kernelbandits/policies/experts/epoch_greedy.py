@@ -6,21 +6,22 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import cbrt, ceil, floor, log, sqrt
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelbandits._parameters import parameter
+from kernelbandits._parameters import Parameter, parameter
 from kernelbandits._saved_state import saved_array
-from kernelbandits.policies.experts.base import Expert, Panel, known_propensity, noted_shares
+from kernelbandits.policies.base import HORIZON, N_ACTIONS, UNIFORM_FACTOR
+from kernelbandits.policies.experts.base import Expert, Panel, known_propensity, memo_shares
 from kernelbandits.policies.experts.expert_policy import ExpertPolicy
 from kernelbandits.policies.posterior_policy import KernelPolicy
 from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Parameters, Points, Selection, Vector
-from kernelbandits.validation import LARGEST, check_int, check_positive
+from kernelbandits.validation import LARGEST, check_positive
 
 __all__ = ["EXPLORING", "EpochGreedy", "Epochs", "KernelEpochGreedy"]
 
@@ -105,7 +106,7 @@ class EpochGreedy(ExpertPolicy):
     horizon
         T, if known; None: epochs.
     uniform_factor
-        Factor of the amount of exploration: 1 is the published schedule.
+        Factor of the amount of exploration. "theory" is 1, the published schedule.
     reward_range
         Lowest and highest reward.
     seed
@@ -126,9 +127,9 @@ class EpochGreedy(ExpertPolicy):
     Langford and Zhang (2008), the Epoch-Greedy algorithm for contextual multi-armed bandits.
     """
 
-    n_actions: int = parameter(partial(check_int, name="The number of actions"))
-    horizon: int | None = parameter(partial(check_int, name="The horizon"), default=None)
-    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
+    n_actions: int = parameter(N_ACTIONS)
+    horizon: int | None = parameter(HORIZON, default=None)
+    uniform_factor: Parameter[float | Literal["theory"], float] = parameter(UNIFORM_FACTOR, default=0.3, theory=1.0)
 
     def _setup(self) -> None:
         super()._setup()
@@ -186,7 +187,7 @@ class EpochGreedy(ExpertPolicy):
         """Return the increment of the values for a reward; zero after a greedy round."""
         if decision.stage != EXPLORING:
             return np.zeros(len(self.experts))
-        return reward / known_propensity(decision) * noted_shares(decision, "advice", len(self.experts))
+        return reward / known_propensity(decision) * memo_shares(decision, "advice", len(self.experts))
 
     def _state(self) -> Parameters:
         return {"values": self._values}
@@ -221,7 +222,7 @@ class KernelEpochGreedy(KernelPolicy, RandomizedPolicy):
     horizon
         T, if known; None: epochs.
     uniform_factor
-        Factor of the amount of exploration: 1 is the published schedule.
+        Factor of the amount of exploration. "theory" is 1, the published schedule.
     posterior
         "auto" (the cheaper exact form), "exact" or "primal".
     reward_range
@@ -247,10 +248,10 @@ class KernelEpochGreedy(KernelPolicy, RandomizedPolicy):
 
     learns_from_any_action = False  # only from those of uniform rounds
 
-    n_actions: int = parameter(partial(check_int, name="The number of actions"))
+    n_actions: int = parameter(N_ACTIONS)
     complexity: float = parameter(partial(check_positive, name="The complexity"), default=5.0)
-    horizon: int | None = parameter(partial(check_int, name="The horizon"), default=None)
-    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
+    horizon: int | None = parameter(HORIZON, default=None)
+    uniform_factor: Parameter[float | Literal["theory"], float] = parameter(UNIFORM_FACTOR, default=0.2, theory=1.0)
 
     def _setup(self) -> None:
         super()._setup()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import ceil, e, log, sqrt
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from kernelbandits._parameters import Parameter, parameter
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.policies.base import HORIZON, LEARNING_FACTOR, UNIFORM_FACTOR
 from kernelbandits.policies.experts.base import (
     Expert,
     known_propensity,
-    noted,
-    noted_shares,
+    memo_array,
+    memo_shares,
     saved_log_weights,
     shares,
 )
@@ -25,7 +25,7 @@ from kernelbandits.policies.experts.library import with_uniform
 from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Matrix, Parameters, Selection, Vector
-from kernelbandits.validation import check_int, check_positive, check_probability
+from kernelbandits.validation import check_int, check_probability
 
 __all__ = ["EXP4", "EXP4P", "ConfidentWeights", "long_enough"]
 
@@ -40,8 +40,10 @@ class EXP4(ExpertPolicy):
         wᵢ ← wᵢ · exp(learning_factor · g · ξⁱ_a · r / (p_a N))   r: reward of the action a, scaled to [0, 1]
 
     Nothing is assumed about contexts and rewards, which an adversary may choose. The expected regret against the best
-    single expert is of order sqrt(T N ln M). Relative to the best action, the policy is no better than its experts. N
-    is that of the round, so rounds may differ in it (the proof assumes one N). Beyond the horizon, g stays the same.
+    single expert is of order sqrt(T N ln M). The theorem assumes that one of the experts advises uniformly. EXP4P
+    appends such an expert; this policy takes the experts as they are, so pass one where the guarantee matters:
+    `EXP4([*experts, UniformExpert()], …)`. Relative to the best action, the policy is no better than its experts. N is
+    that of the round, so rounds may differ in it (the proof assumes one N). Beyond the horizon, g stays the same.
 
     A round costs one evaluation of every expert and O(M N), independent of the number of rounds. A decision's memo
     holds M numbers. Rewards may be delayed, amended and unlearned: log-weights are sums over decisions.
@@ -55,9 +57,9 @@ class EXP4(ExpertPolicy):
     uniform_factor
         Factor of g, which is both the fraction of uniform draws and the learning rate.
     learning_factor
-        Factor of the learning rate alone. Both factors are 1 in the proof, which is slow on problems that are not
-        adversarial: with 220 stumps, four actions and 4000 rounds, the regret against the best expert was 0.10 per
-        round with 1 and 0.05 with 3 (uniformly random: 0.28).
+        Factor of the learning rate alone. Both factors are 1 in the proof ("theory"), which is slow on problems that
+        are not adversarial: with 220 stumps, four actions and 4000 rounds, the regret against the best expert was 0.10
+        per round with 1 and 0.05 with 3 (uniformly random: 0.28). Any other value voids the guarantee.
     reward_range
         Lowest and highest reward.
     seed
@@ -78,9 +80,9 @@ class EXP4(ExpertPolicy):
     Auer, Cesa-Bianchi, Freund and Schapire (2003), the nonstochastic multiarmed bandit problem, EXP4.
     """
 
-    horizon: int = parameter(partial(check_int, name="The horizon"))
-    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
-    learning_factor: float = parameter(partial(check_positive, name="The learning factor"), default=1.0)
+    horizon: int = parameter(HORIZON)
+    uniform_factor: Parameter[float | Literal["theory"], float] = parameter(UNIFORM_FACTOR, default=0.3, theory=1.0)
+    learning_factor: Parameter[float | Literal["theory"], float] = parameter(LEARNING_FACTOR, default=10.0, theory=1.0)
 
     def _setup(self) -> None:
         super()._setup()
@@ -116,10 +118,10 @@ class EXP4(ExpertPolicy):
 
     def _step(self, decision: Decision, reward: float) -> Vector:
         """Return the increment of the log-weights for a reward."""
-        advice = noted_shares(decision, "advice", len(self.experts))  # ξⁱ_a
+        advice = memo_shares(decision, "advice", len(self.experts))  # ξⁱ_a
         n_actions = max(decision.n_actions, 1)
-        pace = self.learning_factor * self.mixing(n_actions) / n_actions
-        return pace * reward / known_propensity(decision) * advice
+        rate = self.learning_factor * self.mixing(n_actions) / n_actions
+        return rate * reward / known_propensity(decision) * advice
 
     def _state(self) -> Parameters:
         return {"log_weights": self._log_weights}
@@ -176,11 +178,11 @@ class ConfidentWeights:
         advice, spread = choice.memo["advice"], choice.memo["spread"]
         return choice._replace(memo={"advice": advice[:, choice.row].copy(), "spread": spread})
 
-    def take_in(self, decision: Decision, reward: float) -> None:
+    def update(self, decision: Decision, reward: float) -> None:
         """Learn a reward in [0, 1]."""
         self.log_weights = self.log_weights + self._step(decision, reward)
 
-    def take_back(self, decision: Decision, reward: float) -> None:
+    def remove(self, decision: Decision, reward: float) -> None:
         """Unlearn a reward in [0, 1]."""
         self.log_weights = self.log_weights - self._step(decision, reward)
 
@@ -191,12 +193,12 @@ class ConfidentWeights:
     def _step(self, decision: Decision, reward: float) -> Vector:
         """Return the increment of the log-weights for a reward."""
         confidence = sqrt(self._log_ratio / (max(decision.n_actions, 1) * self._horizon))
-        spread = noted(decision, "spread", len(self.log_weights))
+        spread = memo_array(decision, "spread", len(self.log_weights))
         return self._earned(decision, reward) + self._pace(decision) * confidence * spread
 
     def _earned(self, decision: Decision, reward: float) -> Vector:
         """Return the part of the increment that is proportional to the reward."""
-        advice = noted_shares(decision, "advice", len(self.log_weights))
+        advice = memo_shares(decision, "advice", len(self.log_weights))
         return self._pace(decision) * reward / known_propensity(decision) * advice
 
     def _pace(self, decision: Decision) -> float:
@@ -233,9 +235,9 @@ class EXP4P(ExpertPolicy):
     uniform_factor
         Factor of p_min, which is both the lower bound of every probability and twice the learning rate.
     learning_factor
-        Factor of the learning rate alone. Both factors are 1 in the proof, which is slow on problems that are not
-        adversarial: with 220 stumps, four actions and 4000 rounds, the regret against the best expert was 0.18 per
-        round with 1 and 0.11 with 3 (uniformly random: 0.28). Any other value voids the guarantee.
+        Factor of the learning rate alone. Both factors are 1 in the proof ("theory"), which is slow on problems that
+        are not adversarial: with 220 stumps, four actions and 4000 rounds, the regret against the best expert was 0.18
+        per round with 1 and 0.11 with 3 (uniformly random: 0.28). Any other value voids the guarantee.
     reward_range
         Lowest and highest reward.
     seed
@@ -244,7 +246,7 @@ class EXP4P(ExpertPolicy):
     Examples
     --------
     >>> from kernelbandits.policies.experts import constant_experts
-    >>> policy = EXP4P(constant_experts(3), horizon=1000, failure_probability=0.05, seed=0)
+    >>> policy = EXP4P(constant_experts(3), horizon=1000, failure_probability=0.05, uniform_factor="theory", seed=0)
     >>> len(policy.experts), round(policy.floor(3), 4)
     (4, 0.0215)
 
@@ -257,10 +259,10 @@ class EXP4P(ExpertPolicy):
     experts: Parameter[Sequence[Expert], tuple[Expert, ...]] = parameter(
         replace(EXPERTS, check=lambda experts: SharedExperts.checked(with_uniform(experts))), kw_only=False
     )
-    horizon: int = parameter(partial(check_int, name="The horizon"))
+    horizon: int = parameter(HORIZON)
     failure_probability: float = parameter(check_probability, default=0.05)
-    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
-    learning_factor: float = parameter(partial(check_positive, name="The learning factor"), default=1.0)
+    uniform_factor: Parameter[float | Literal["theory"], float] = parameter(UNIFORM_FACTOR, default=0.3, theory=1.0)
+    learning_factor: Parameter[float | Literal["theory"], float] = parameter(LEARNING_FACTOR, default=30.0, theory=1.0)
 
     def _setup(self) -> None:
         super()._setup()
@@ -289,13 +291,13 @@ class EXP4P(ExpertPolicy):
         return self._weights.remembered(super()._drawn_choice(actions, distribution))
 
     def _update(self, decision: Decision, reward: float) -> None:
-        self._weights.take_in(decision, self._rewards.unit(reward))
+        self._weights.update(decision, self._rewards.unit(reward))
 
     def _note_model(self) -> None:
         self._journal.note(setattr, self._weights, "log_weights", self._weights.log_weights)
 
     def _remove_reward(self, decision: Decision, reward: float, number: int | None) -> None:
-        self._weights.take_back(decision, self._rewards.unit(reward))
+        self._weights.remove(decision, self._rewards.unit(reward))
 
     def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self._weights.correct(decision, self._rewards.unit_change(now - was))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from math import ceil, log, sqrt
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from kernelbandits._parameters import parameter
+from kernelbandits._parameters import Parameter, parameter
 from kernelbandits._saved_state import saved_count, saved_shares
 from kernelbandits.policies.experts.class_policy import ClassMixture, ClassPolicy, PickTable, is_power_of_two
 from kernelbandits.selection import tied_for_best
@@ -49,7 +49,7 @@ def sparse_weights(table: PickTable, penalties: Vector, mixing: float, start: Ve
     double = 2.0 * table.n_actions
     limits = double + penalties
     most_steps = 1 + ceil(8.0 * log(1.0 / (table.n_actions * mixing)) / mixing)
-    kept = table.kept(mixing)[:, None]  # 1 − n m
+    remaining = table.remaining(mixing)[:, None]  # 1 − n m
     weights, step = _shrunk(start, limits, double), 0
     while step < most_steps:
         probabilities = table.probabilities(weights, mixing)
@@ -58,7 +58,7 @@ def sparse_weights(table: PickTable, penalties: Vector, mixing: float, start: Ve
         worst = tied_for_best(excess)[:1]
         if excess[worst[0]] <= ROUNDING * double:
             break
-        slope = table.mean_at_picks(kept / probabilities**2, power=2, policies=worst)[0]
+        slope = table.mean_at_picks(remaining / probabilities**2, power=2, policies=worst)[0]
         weights[worst] += (variances[worst] + excess[worst]) / (2.0 * slope)
         weights = _shrunk(weights, limits, double)
         step += 1
@@ -78,7 +78,7 @@ class ILOVETOCONBANDITS(ClassPolicy):
 
         Σ_π Q(π) (2N + b_π) ≤ 2N    and    mean_x 1 / W'(x, π(x)) ≤ 2N + b_π for every π,
         W'(x, a) = (1 − N m) Σ_π Q(π) 1[π(x) = a] + m,
-        m = min(1 / 2N, sqrt(ln(16 t² M / δ) / (N t))),    b_π = Reg(π) / (c m),
+        m = min(1 / 2N, uniform_factor · sqrt(ln(16 t² M / δ) / (N t))),    b_π = Reg(π) / (c m),
 
     where Reg(π) is the estimated regret of a policy and c = `regret_factor`, by a coordinate descent that starts from
     the last Q. Until the next solve, actions are drawn from W' with the remaining mass 1 − Σ Q added to the policy that
@@ -86,10 +86,10 @@ class ILOVETOCONBANDITS(ClassPolicy):
 
     Contexts are i.i.d.; rewards lie in `reward_range`. t counts learned rounds: rewards may be delayed.
 
-    The c = 100 of the proof makes learning slow, so it is a parameter. With 3 actions, 50 linear scorers and δ = 0.05,
-    the mean reward of 4000 rounds in three runs was 0.58 with c = 100, 0.62 with 2 and 0.64 with 0.1, where the best
-    policy had 0.75 and the average one 0.52. Much of the remaining gap is due to the mixing: m is still 0.06 after 2048
-    rounds.
+    The c = 100 and the m of the proof make learning slow, so both have a factor with a practical default
+    (docs/defaults.md). With 3 actions, 50 linear scorers, δ = 0.05 and the m of the proof, the mean reward of 4000
+    rounds in three runs was 0.58 with c = 100, 0.62 with 2 and 0.64 with 0.1, where the best policy had 0.75 and the
+    average one 0.52. Much of the remaining gap was due to the mixing: that m is still 0.06 after 2048 rounds.
 
     A solve costs O(U M) per step for U distinct learned rounds (see `PickTable`); such a run took 2 to 5 steps in
     total. The rounds between cost M expert calls, independent of t.
@@ -103,7 +103,9 @@ class ILOVETOCONBANDITS(ClassPolicy):
     failure_probability
         δ, the probability with which the regret bound may fail.
     regret_factor
-        c above: smaller values rely more on the estimated regrets. The proof requires 100.
+        c above: smaller values rely more on the estimated regrets. "theory" is the 100 of the proof.
+    uniform_factor
+        Factor of m. "theory" is the 1 of the proof.
     reward_range
         Range of rewards, which are scaled to [0, 1].
     seed
@@ -129,8 +131,10 @@ class ILOVETOCONBANDITS(ClassPolicy):
     bandits"), with the class enumerated in place of an oracle for the best policy.
     """
 
-    regret_factor: float = parameter(
-        partial(check_positive, name="The regret factor", hint="The proof has 100; less learns faster."), default=100.0
+    regret_factor: Parameter[float | Literal["theory"], float] = parameter(
+        partial(check_positive, name="The regret factor", hint="The proof has 100; less learns faster."),
+        default=1.0,
+        theory=100.0,
     )
 
     def _setup(self) -> None:
@@ -157,7 +161,7 @@ class ILOVETOCONBANDITS(ClassPolicy):
     def _solve(self) -> None:
         t, n_actions = self._table.n_rounds, self.n_actions
         confidence = log(16 * t**2 * self.n_policies / self.failure_probability)
-        self._least = min(0.5 / n_actions, sqrt(confidence / (n_actions * t)))
+        self._least = min(0.5 / n_actions, self.uniform_factor * sqrt(confidence / (n_actions * t)))
         penalties = self._regrets() / (self.regret_factor * self._least)  # b_π
         descent = sparse_weights(self._table, penalties, self._least, self._sparse)
         self._sparse, self._favorite = descent.weights, self.best_policy

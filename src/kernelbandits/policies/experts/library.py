@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelbandits._text import brief, repr_of_fields
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import Kernel, KernelLike, Rows, as_kernel, kind_of, unpack_kernel
 from kernelbandits.kernels._distances import dense
@@ -111,13 +112,15 @@ def with_uniform(experts: Sequence[Expert]) -> tuple[Expert, ...]:
     return listed if any(isinstance(expert, UniformExpert) for expert in listed) else (*listed, UniformExpert())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LinearScorer:
     """Expert that advises the row x with the highest weights · x; the lowest row among ties.
 
     >>> LinearScorer((1.0, -1.0)).advise([[0.5, 0.5], [2.0, 1.0]])
     array([0., 1.])
     """
+
+    __repr__ = repr_of_fields
 
     weights: tuple[float, ...]
 
@@ -201,7 +204,7 @@ class Stump:
         def advice(contexts: Points, n_actions: int) -> Matrix:
             row = shared_row(contexts)
             if last >= len(row):
-                raise InvalidContexts(f"A stump looks at column {last}; this round has columns 0 to {len(row) - 1}.")
+                raise InvalidContexts(f"A stump reads column {last}; this round has columns 0 to {len(row) - 1}.")
             return all_on(np.where(row[columns] <= thresholds, below, above), n_actions)
 
         return advice
@@ -229,7 +232,7 @@ def thresholds_between(values: Vector) -> Vector:
     return np.where(middle < high, middle, low)  # adjacent floating-point numbers have no value between them
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GreedyRidge:
     """Expert that advises the action with the highest estimate Σ α k(x, z) over points z; the lowest row among ties.
 
@@ -239,6 +242,8 @@ class GreedyRidge:
     >>> GreedyRidge.taught(Linear(), [[1.0], [2.0]], [0.1, 0.4], regularization=0.5).advise([[0.5], [3.0]])
     array([0., 1.])
     """
+
+    __repr__ = repr_of_fields
 
     kernel: Kernel
     regularization: float
@@ -443,10 +448,10 @@ def ridge_experts(
 class PolicyClass(Protocol):
     """Interface of policy classes; each policy selects one action of a round."""
 
-    def look(self, contexts: Points, n_actions: int) -> Vector:
+    def summarize_round(self, contexts: Points, n_actions: int) -> Vector:
         """Return a fixed-length summary of a round: all that the class needs to know of it."""
 
-    def distinct(self, looks: Matrix) -> Sequence[Expert]:
+    def distinct(self, summaries: Matrix) -> Sequence[Expert]:
         """Return one policy per distinct labeling of these rounds: per distinct sequence of selected actions."""
 
     def describe(self) -> Parameters:
@@ -458,21 +463,24 @@ class FiniteClass:
 
     >>> from kernelbandits.policies.experts.library import ConstantExpert
     >>> policies = FiniteClass([ConstantExpert(0), ConstantExpert(1), ConstantExpert(2)])
-    >>> looks = np.array([policies.look([[1.0], [2.0]], 2)])
-    >>> policies.distinct(looks)  # of two actions, ConstantExpert(2) plays the last as well
+    >>> summaries = np.array([policies.summarize_round([[1.0], [2.0]], 2)])
+    >>> policies.distinct(summaries)  # of two actions, ConstantExpert(2) plays the last as well
     [ConstantExpert(action=0), ConstantExpert(action=1)]
     """
 
     def __init__(self, experts: Sequence[Expert]) -> None:
         self.panel = Panel(experts)
 
-    def look(self, contexts: Points, n_actions: int) -> Vector:
+    def __repr__(self) -> str:
+        return f"FiniteClass({len(self.panel)} experts)"
+
+    def summarize_round(self, contexts: Points, n_actions: int) -> Vector:
         """Return the row that each policy selects."""
         return picks_of(self.panel.advice_on(contexts, n_actions)).astype(np.float64)
 
-    def distinct(self, looks: Matrix) -> list[Expert]:
+    def distinct(self, summaries: Matrix) -> list[Expert]:
         """Return the first policy of each labeling, in order."""
-        _, first = np.unique(looks, axis=1, return_index=True)
+        _, first = np.unique(summaries, axis=1, return_index=True)
         return self.panel.subset(np.sort(first))
 
     def describe(self) -> Parameters:
@@ -512,25 +520,28 @@ class StumpClass:
         check_int(len(self.columns), "The number of columns")
         self.n_actions = check_int(n_actions, "The number of actions", least=2)
 
-    def look(self, contexts: Points, n_actions: int) -> Vector:
+    def __repr__(self) -> str:
+        return f"StumpClass({brief(list(self.columns))}, n_actions={self.n_actions})"
+
+    def summarize_round(self, contexts: Points, n_actions: int) -> Vector:
         """Return the columns, as shared by all actions of the round."""
         del n_actions
         row = shared_row(contexts)
         if max(self.columns) >= len(row):
             raise InvalidContexts(
-                f"These stumps look at column {max(self.columns)}; this round has columns 0 to {len(row) - 1}."
+                f"These stumps read column {max(self.columns)}; this round has columns 0 to {len(row) - 1}."
             )
         return row[list(self.columns)]
 
-    def distinct(self, looks: Matrix) -> list[Expert]:
+    def distinct(self, summaries: Matrix) -> list[Expert]:
         """Return constant rows first, then each split of the rounds in two with all pairs of rows.
 
         A split and its complement are the same, since every pair of rows occurs in both orders.
         """
         known: dict[bytes, tuple[int, float]] = {}
         for place, column in enumerate(self.columns):
-            for threshold in thresholds_between(looks[:, place]):
-                is_below = looks[:, place] <= threshold
+            for threshold in thresholds_between(summaries[:, place]):
+                is_below = summaries[:, place] <= threshold
                 known.setdefault(np.packbits(is_below ^ is_below[0]).tobytes(), (column, float(threshold)))
         constants: list[Expert] = [ConstantExpert(action) for action in range(self.n_actions)]
         return constants + [

@@ -5,20 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits._parameters import Parameter, ValueType, parameter
 from kernelbandits._saved_state import SUMS_TO_ONE, saved_array, saved_shares
-from kernelbandits.errors import DamagedFile, DecisionError, InvalidContexts, InvalidParameter, NotSupported
-from kernelbandits.policies.experts.base import known_propensity, noted, noted_shares, shared_row, shares
+from kernelbandits.errors import DamagedFile, DecisionError, InvalidContexts, InvalidParameter
+from kernelbandits.policies.base import LEARNING_FACTOR, UNIFORM_FACTOR
+from kernelbandits.policies.experts.base import known_propensity, memo_array, memo_shares, shared_row, shares
 from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
 from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import SMALLEST_PROPENSITY, Decision, Indices, Matrix, Parameters, Points, Seed, Vector
-from kernelbandits.validation import as_generator, check_array, check_int, check_positive, check_size
+from kernelbandits.validation import as_generator, check_array, check_int, check_size
 
 __all__ = ["PACBayes", "checked_centers", "k_means_centers"]
 
@@ -40,8 +41,8 @@ def k_means_centers(contexts: ArrayLike, *, n_centers: int, seed: Seed = None) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about empty cells, which are removed here
         centers, cells = kmeans2(rows, start, minit="matrix", iter=50)
-    kept: Matrix = unit * np.unique(centers[np.unique(cells)], axis=0)
-    return kept
+    centers_of_cells: Matrix = unit * np.unique(centers[np.unique(cells)], axis=0)
+    return centers_of_cells
 
 
 def checked_centers(centers: ArrayLike) -> Matrix:
@@ -54,7 +55,7 @@ def checked_centers(centers: ArrayLike) -> Matrix:
     return rows
 
 
-HABIT_ROUNDING: Final = 0.01
+MARGINAL_ROUNDING: Final = 0.01
 """Tolerance of the sum of the marginal, which should be 1: the distributions in decisions may be off by 1e-6."""
 
 TINIEST = 1e-300
@@ -83,7 +84,7 @@ class PACBayes(UnitRewardPolicy):
 
         ρ(a | s) ∝ ρ̄(a) exp(g_t R(a, s))                      g_t = learning_factor · (N t)^(1/3)
         draw from (1 − N e_t) ρ(· | s) + e_t                    e_t = min(1/(2N), uniform_factor · (N t)^(-1/3))
-        ρ̄ ← (1 − 1/n_s) ρ̄ + (1/n_s) ρ(· | s)                   the marginal (`habit`), initially 1/N
+        ρ̄ ← (1 − 1/n_s) ρ̄ + (1/n_s) ρ(· | s)                   the `marginal` of each action, initially 1/N
 
     This is the fixed point of maximizing the mean reward over equally likely states minus (1/g)·I(S; A), the mutual
     information of states and actions: states with the same best action share it. Regret is of order T^(2/3). The two
@@ -103,9 +104,9 @@ class PACBayes(UnitRewardPolicy):
     n_actions
         N: the number of actions.
     uniform_factor
-        Factor of e_t.
+        Factor of e_t. "theory" is 1.
     learning_factor
-        Factor of g_t.
+        Factor of g_t. "theory" is 1.
     reward_range
         Lowest and highest reward.
     seed
@@ -128,20 +129,20 @@ class PACBayes(UnitRewardPolicy):
 
     centers: Parameter[ArrayLike, Matrix] = parameter(CENTERS, kw_only=False)
     n_actions: int = parameter(partial(check_int, name="The number of actions", most=MOST_ACTIONS))
-    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
-    learning_factor: float = parameter(partial(check_positive, name="The learning factor"), default=1.0)
+    uniform_factor: Parameter[float | Literal["theory"], float] = parameter(UNIFORM_FACTOR, default=1.0, theory=1.0)
+    learning_factor: Parameter[float | Literal["theory"], float] = parameter(LEARNING_FACTOR, default=1.0, theory=1.0)
 
     def _setup(self) -> None:
         super()._setup()
         check_size("Sums of rewards per state and action", len(self.centers), self.n_actions)
-        self._habit: Vector = np.full(self.n_actions, 1.0 / self.n_actions)
+        self._marginal: Vector = np.full(self.n_actions, 1.0 / self.n_actions)
         self._sums: Matrix = np.zeros((len(self.centers), self.n_actions))  # Σ r/p of each state and action
         self._visits: Vector = np.zeros(len(self.centers))
 
     @property
-    def habit(self) -> Vector:
+    def marginal(self) -> Vector:
         """ρ̄: approximate marginal probability of each action over all states."""
-        return self._habit.copy()
+        return self._marginal.copy()
 
     @property
     def estimates(self) -> Matrix:
@@ -162,24 +163,22 @@ class PACBayes(UnitRewardPolicy):
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         rows, state, n_actions = self._rows(actions), self.state_of(actions.whole), actions.n_actions
-        pace = (n_actions * self.round_index) ** (1.0 / 3.0)
+        scale = (n_actions * self.round_index) ** (1.0 / 3.0)
         estimates = self._sums[state, rows] / max(self._visits[state], 1.0)
-        habit = np.log(np.maximum(self._habit[rows], TINIEST))
-        rule = shares(habit + self.learning_factor * pace * estimates)
+        marginal = np.log(np.maximum(self._marginal[rows], TINIEST))
+        rule = shares(marginal + self.learning_factor * scale * estimates)
 
-        floor = min(1.0 / (2.0 * n_actions), self.uniform_factor / pace)
+        floor = min(1.0 / (2.0 * n_actions), self.uniform_factor / scale)
         played = (1.0 - n_actions * floor) * rule + floor
         return ActionDistribution(
             played / played.sum(),
             memo={"state": np.array([state]), "rows": rows, "rule": rule},
         )
 
+    def _n_limited(self, actions: Actions) -> int:
+        return actions.n_rows  # it knows actions by their row
+
     def _rows(self, actions: Actions) -> Indices:
-        if actions.n_rows > self.n_actions:
-            raise NotSupported(
-                f"PACBayes knows {self.n_actions} actions by their row; this round brings {actions.n_rows}. Say so "
-                f"when it is made: n_actions={actions.n_rows}."
-            )
         return np.arange(actions.n_rows) if actions.rows is None else np.asarray(actions.rows)
 
     def _note_model(self) -> None:
@@ -187,7 +186,7 @@ class PACBayes(UnitRewardPolicy):
 
     def _validate_decision(self, decision: Decision) -> None:
         rows, _ = self._noted_places(decision)
-        rule = noted_shares(decision, "rule", len(rows))
+        rule = memo_shares(decision, "rule", len(rows))
         if not abs(rule.sum() - 1.0) <= 1e-6 or len(np.unique(rows)) < len(rows):
             raise DecisionError(
                 f"Decision {decision.id!r} has to bring a probability for each of its actions, 1 in sum. Keep the "
@@ -197,28 +196,28 @@ class PACBayes(UnitRewardPolicy):
     def _update(self, decision: Decision, reward: float) -> None:
         earned = self._rewards.unit(reward) / known_propensity(decision)
         rows, state = self._noted_places(decision)
-        rule = noted(decision, "rule", len(rows))
-        sums, habit, visits = self._sums.copy(), self._habit.copy(), self._visits.copy()
+        rule = memo_array(decision, "rule", len(rows))
+        sums, marginal, visits = self._sums.copy(), self._marginal.copy(), self._visits.copy()
         sums[state, decision.action] += earned
         visits[state] += 1.0
         share = 1.0 / len(self.centers)
-        habit[rows] = (1.0 - share) * habit[rows] + share * habit[rows].sum() * rule
-        self._sums, self._habit, self._visits = sums, habit, visits
+        marginal[rows] = (1.0 - share) * marginal[rows] + share * marginal[rows].sum() * rule
+        self._sums, self._marginal, self._visits = sums, marginal, visits
 
     def _noted_places(self, decision: Decision) -> tuple[Indices, int]:
         rows = np.asarray(decision.memo.get("rows", ()))
-        state = int(noted(decision, "state", 1)[0])
+        state = int(memo_array(decision, "state", 1)[0])
         is_known = rows.ndim == 1 and rows.dtype.kind in "iu" and len(rows) and 0 <= state < len(self.centers)
         if not is_known or rows.min() < 0 or rows.max() >= self.n_actions or decision.action not in rows:
             raise DecisionError(f"Decision {decision.id!r} speaks of actions or states that are not there.")
         return rows, state
 
     def _state(self) -> Parameters:
-        return {"habit": self._habit, "sums": self._sums, "visits": self._visits}
+        return {"habit": self._marginal, "sums": self._sums, "visits": self._visits}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._habit = saved_shares(state, "habit", self.n_actions, rounding=HABIT_ROUNDING)
+        self._marginal = saved_shares(state, "habit", self.n_actions, rounding=MARGINAL_ROUNDING)
         self._visits = saved_array(state, "visits", "f", self._visits.shape, least=0.0, most=2.0**53)
         self._sums = saved_array(state, "sums", "f", self._sums.shape, least=0.0)
         if (self._sums > self._visits[:, None] / SMALLEST_PROPENSITY * (1.0 + SUMS_TO_ONE)).any():
-            raise DamagedFile("A sum of rewards in the file is larger than so many visits of its state can have.")
+            raise DamagedFile("A sum of rewards in the file is larger than that many visits of its state can have.")

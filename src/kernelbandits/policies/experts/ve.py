@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import ceil, e, log, sqrt
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from kernelbandits._parameters import Parameter, ValueType, described, parameter
 from kernelbandits._saved_state import saved_array, saved_value
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter
-from kernelbandits.policies.experts.base import Expert, Panel, noted, saved_log_weights
+from kernelbandits.policies.base import HORIZON, LEARNING_FACTOR, UNIFORM_FACTOR
+from kernelbandits.policies.experts.base import Expert, Panel, memo_array, saved_log_weights
 from kernelbandits.policies.experts.exp4 import ConfidentWeights
 from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
 from kernelbandits.policies.experts.library import FiniteClass, PolicyClass, with_uniform
@@ -20,7 +21,7 @@ from kernelbandits.policies.experts.serialization import packed_class, unpacked_
 from kernelbandits.policies.randomized import ActionDistribution
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Decision, Parameters, Selection, Vector
-from kernelbandits.validation import check_int, check_positive, check_probability
+from kernelbandits.validation import check_int, check_probability
 
 __all__ = ["VE"]
 
@@ -67,9 +68,9 @@ class VE(UnitRewardPolicy):
     uniform_rounds
         τ; None: that of the proof.
     uniform_factor
-        Factor of p_min, as in EXP4.P.
+        Factor of p_min, as in EXP4.P. "theory" is 1.
     learning_factor
-        Factor of the learning rate, as in EXP4.P.
+        Factor of the learning rate, as in EXP4.P. "theory" is 1.
     reward_range
         Lowest and highest reward.
     seed
@@ -99,14 +100,14 @@ class VE(UnitRewardPolicy):
     """
 
     policies: Parameter[PolicyClass | Sequence[Expert], PolicyClass] = parameter(POLICIES, kw_only=False)
-    horizon: int = parameter(partial(check_int, name="The horizon"))
+    horizon: int = parameter(HORIZON)
     vc_dimension: int = parameter(partial(check_int, name="The VC dimension"))
     failure_probability: float = parameter(check_probability, default=0.05)
     uniform_rounds: Parameter[int | None, int] = parameter(
         partial(check_int, name="The number of uniform rounds"), default=None
     )
-    uniform_factor: float = parameter(partial(check_positive, name="The uniform factor"), default=1.0)
-    learning_factor: float = parameter(partial(check_positive, name="The learning factor"), default=1.0)
+    uniform_factor: Parameter[float | Literal["theory"], float] = parameter(UNIFORM_FACTOR, default=0.3, theory=1.0)
+    learning_factor: Parameter[float | Literal["theory"], float] = parameter(LEARNING_FACTOR, default=30.0, theory=1.0)
 
     def _setup(self) -> None:
         super()._setup()
@@ -120,7 +121,7 @@ class VE(UnitRewardPolicy):
                 f"VE plays uniformly for {self.uniform_rounds} rounds and then needs at least {ceil(least)} to use "
                 f"what was seen; the horizon is {self.horizon}. Take a longer one, or set uniform_rounds."
             )
-        self._looks: list[Vector] = []
+        self._summaries: list[Vector] = []
         self._panel: Panel | None = None
         self._weights: ConfidentWeights | None = None
 
@@ -142,8 +143,8 @@ class VE(UnitRewardPolicy):
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         if self._panel is None or self._weights is None:
-            look = self.policies.look(actions.whole, actions.n_rows)
-            return ActionDistribution(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"look": look})
+            summary = self.policies.summarize_round(actions.whole, actions.n_rows)
+            return ActionDistribution(np.full(actions.n_actions, 1.0 / actions.n_actions), memo={"look": summary})
         return self._weights.probabilities(self._panel.advice(actions))
 
     def _drawn_choice(self, actions: Actions, distribution: ActionDistribution) -> Selection:
@@ -159,29 +160,29 @@ class VE(UnitRewardPolicy):
 
     def _update(self, decision: Decision, reward: float) -> None:
         if decision.stage == UNIFORM:
-            self._take_in_look(decision)
+            self._add_summary(decision)
             return
         if self._panel is None or self._weights is None:
             raise DecisionError(
                 f"Decision {decision.id!r} followed policies that are not known yet: learn the {self.uniform_rounds} "
-                f"uniform rounds first; {len(self._looks)} are learnt."
+                f"uniform rounds first; {len(self._summaries)} are learned."
             )
-        self._weights.take_in(decision, self._rewards.unit(reward))
+        self._weights.update(decision, self._rewards.unit(reward))
 
-    def _take_in_look(self, decision: Decision) -> None:
+    def _add_summary(self, decision: Decision) -> None:
         if self._panel is not None:
             return
-        size = len(self._looks[0]) if self._looks else np.size(decision.memo.get("look", ()))
-        look = noted(decision, "look", size)
-        looks = self._looks
-        if len(looks) + 1 == self.uniform_rounds:
-            self._gather([*looks, look])
-        self._journal.note(looks.__delitem__, slice(len(looks), None))
-        looks.append(look)
+        size = len(self._summaries[0]) if self._summaries else np.size(decision.memo.get("look", ()))
+        summary = memo_array(decision, "look", size)
+        summaries = self._summaries
+        if len(summaries) + 1 == self.uniform_rounds:
+            self._gather([*summaries, summary])
+        self._journal.note(summaries.__delitem__, slice(len(summaries), None))
+        summaries.append(summary)
 
-    def _gather(self, looks: list[Vector]) -> None:
+    def _gather(self, summaries: list[Vector]) -> None:
         """Retain one policy per labeling, each with the same weight."""
-        experts = with_uniform(list(self.policies.distinct(np.array(looks))))
+        experts = with_uniform(list(self.policies.distinct(np.array(summaries))))
         failure, rounds = self.failure_probability / 2.0, self.horizon - self.uniform_rounds
         weights = ConfidentWeights(
             len(experts),
@@ -194,17 +195,17 @@ class VE(UnitRewardPolicy):
 
     def _state(self) -> Parameters:
         return {
-            "looks": np.array(self._looks),
+            "looks": np.array(self._summaries),
             "log_weights": None if self._weights is None else self._weights.log_weights,
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        looks = saved_value(state, "looks")
-        shape = (0,) if np.shape(looks) == (0,) else (None, None)
-        self._looks = list(saved_array(state, "looks", "f", shape))
-        if (saved_value(state, "log_weights") is None) != (len(self._looks) < self.uniform_rounds):
+        summaries = saved_value(state, "looks")
+        shape = (0,) if np.shape(summaries) == (0,) else (None, None)
+        self._summaries = list(saved_array(state, "looks", "f", shape))
+        if (saved_value(state, "log_weights") is None) != (len(self._summaries) < self.uniform_rounds):
             raise DamagedFile("The file has to hold weights after the uniform rounds, and only then.")
         if state["log_weights"] is not None:
-            self._gather(self._looks)
+            self._gather(self._summaries)
             if self._weights is not None:
                 self._weights.log_weights = saved_log_weights(state, len(self._weights.log_weights))

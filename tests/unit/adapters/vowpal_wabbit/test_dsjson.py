@@ -95,6 +95,32 @@ def test_index_from_zero_and_action_from_one_are_the_same_action(tmp_path):
         assert log.actions.tolist() == [1]
 
 
+def test_actions_of_the_ranking_may_count_from_zero(tmp_path):
+    from_one, from_zero = ({"a": [3, 1, 2]}, {"a": [2, 0, 1]})
+    fields = {
+        "c": {"_multi": [{"x": 1}, {"x": 2}, {"x": 3}]},
+        "p": [0.5, 0.2, 0.3],
+        "_labelIndex": 2,
+        "_label_Action": 3,
+    }
+
+    logs = [read_lines(tmp_path, a_line(**fields, **order)) for order in (from_one, from_zero)]
+
+    for log in logs:
+        assert log.actions.tolist() == [2]
+        assert log.probabilities[0].tolist() == [0.2, 0.3, 0.5]
+
+
+def test_a_file_without_a_decision_is_an_error_or_an_empty_log(tmp_path):
+    lines = [a_line(_label_cost="absent"), a_line(_skipLearn=True), a_line(_label_cost="absent")]
+
+    with pytest.raises(ForeignFile, match="holds no decision with a cost: 1 skip_learn, 2 unlabeled"):
+        read_lines(tmp_path, *lines)
+
+    assert len(read_lines(tmp_path, *lines, on_error="skip")) == 0
+    assert len(read_lines(tmp_path, "")) == 0  # there is nothing in it that could be missed
+
+
 def test_flagged_and_unlabeled_lines_are_left_out_and_counted(tmp_path):
     log = read_lines(
         tmp_path,
@@ -120,7 +146,10 @@ def test_flagged_and_unlabeled_lines_are_left_out_and_counted(tmp_path):
         (a_line(c={"_multi": []}), "`_multi`, not empty"),
         (a_line(c=3), "`_multi`, not empty"),
         (a_line(c={"_multi": [3]}), "every action in `_multi` must be an object"),
-        (a_line(c={"_multi": [{}], "_slots": [{}]}), "one decision, and this one has slots"),
+        (a_line(c={"_multi": [{}], "_slots": [{}]}), "`_outcomes` must have an entry for each of the 1 slots, got 0"),
+        (a_line(c={"_multi": [{}], "_slots": []}, _outcomes=[]), "`_slots` must be a list of objects, not empty"),
+        (a_line(_outcomes=[]), "`_outcomes` must belong to a list `_slots`"),
+        (a_line(c={"_multi": [{"__aid": 7}]}), "`__aid` refers to another line"),
         (a_line(_label_cost="1"), "`_label_cost` must be a finite number, got '1'"),
         (a_line(_label_cost=float("nan")), "`_label_cost` must be a finite number, got nan"),
         (a_line(_label_cost=10**400), "`_label_cost` must be a finite number"),
@@ -132,7 +161,9 @@ def test_flagged_and_unlabeled_lines_are_left_out_and_counted(tmp_path):
         (a_line(_labelIndex=2, _label_Action=3), "one of the 2 in `_multi`, got index 2"),
         (a_line(_labelIndex=-1, _label_Action=0), "got index -1"),
         (a_line(_labelIndex=0.5), "`_labelIndex` must be a whole number, got 0.5"),
-        (a_line(a=[0, 1]), "`a` must hold every action from 1 to 2 once, got .0, 1"),
+        (a_line(a=[0, 2]), "`a` must hold every action from 1 to 2, or from 0, once, got .0, 2"),
+        (a_line(a=[2, 3]), "`a` must hold every action from 1 to 2, or from 0, once, got .2, 3"),
+        (a_line(a=[]), "`a` must hold every action"),
         (a_line(p=[1.0]), "`p` must have one probability for each of the 2 actions"),
         (a_line(c={"_multi": [{"x": ["s"]}]}, p=None, a=None), r"`x\[0\]` must be a finite number, got 's'"),
     ],
@@ -163,7 +194,7 @@ def test_names_that_share_a_key_are_kept_apart(tmp_path):
         ([("n", "x"), ("", "n")], "cannot both be called 'n'"),
     ],
 )
-def test_names_that_vowpal_wabbit_would_lose_are_refused(tmp_path, names, message):
+def test_names_that_vowpal_wabbit_would_lose_are_rejected(tmp_path, names, message):
     with pytest.raises(InvalidContexts, match=message):
         write_dsjson(Log([np.eye(2)], [0], [0.5], [1.0]), tmp_path / "log.json", vocabulary=Vocabulary(action=names))
 

@@ -137,7 +137,7 @@ def test_an_empty_file_is_an_empty_log(tmp_path, read, write):
 
 
 @both
-def test_a_refused_log_leaves_the_file_as_it_was(tmp_path, read, write):
+def test_a_rejected_log_leaves_the_file_as_it_was(tmp_path, read, write):
     write(a_log(), tmp_path / "log")
     before = (tmp_path / "log").read_bytes()
     good_then_bad = Log([np.eye(2), ["a", "b"]], [0, 0], [0.5, 0.5], [1.0, 1.0])
@@ -158,7 +158,7 @@ def test_names_and_columns_have_to_match(tmp_path, read, write):
 
 
 @both
-def test_what_is_no_text_is_refused_by_name(tmp_path, read, write):
+def test_what_is_no_text_is_rejected_by_name(tmp_path, read, write):
     (tmp_path / "log.gz").write_bytes(b"not packed at all")
     packed = gzip.compress(b"{}\n" * 1000)
     (tmp_path / "damaged.gz").write_bytes(packed[:12] + b"\xff\xff\xff" + packed[15:])
@@ -181,7 +181,7 @@ def test_a_mark_of_the_encoding_at_the_beginning_is_passed_over(tmp_path, read, 
 
 
 @both
-def test_actions_without_features_are_refused(tmp_path, read, write):
+def test_actions_without_features_are_rejected(tmp_path, read, write):
     empty = Log([csr_array((2, 1))], [0], [0.5], [1.0])
     write(empty, tmp_path / "log")
 
@@ -207,10 +207,10 @@ def labels(lines):
 
 
 def assert_vowpal_wabbit_reads(log, path, options):
-    said = by_vowpal_wabbit(f"--cb_adf {options}", path)
-    assert not [line for line in said if any(word in line.lower() for word in ("error", "warning", "malformed"))]
-    assert f"number of examples = {len(log)}" in said
-    shown = np.array(labels(said))
+    result = by_vowpal_wabbit(f"--cb_adf {options}", path)
+    assert not [line for line in result if any(word in line.lower() for word in ("error", "warning", "malformed"))]
+    assert f"number of examples = {len(log)}" in result
+    shown = np.array(labels(result))
     assert shown.shape == (len(log), 3)
     assert_array_equal(shown[:, 0], log.actions)
     assert_allclose(shown[:, 1], -log.rewards, rtol=0.051)  # it shows two digits
@@ -292,7 +292,7 @@ def test_a_column_is_one_feature_to_vowpal_wabbit_whatever_its_values(tmp_path, 
 
 @both
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_features_that_are_no_numbers_are_refused_by_round(tmp_path, read, write, bad):
+def test_features_that_are_no_numbers_are_rejected_by_round(tmp_path, read, write, bad):
     for rows in (np.array([[1.0, bad]]), csr_array([[1.0, bad]])):
         with pytest.raises(
             InvalidContexts, match="Features must be finite numbers, and round 1 has NaN or infinite ones"

@@ -101,7 +101,7 @@ def test_events_without_a_cost_are_left_out_and_counted(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["two words", "a|b", "a:b", "tab\tbed", "", "half \ud800", "\ud800"])
-def test_names_that_the_text_cannot_hold_are_refused(tmp_path, name):
+def test_names_that_the_text_cannot_hold_are_rejected(tmp_path, name):
     log = Log([np.ones((1, 1))], [0], [0.5], [1.0])
 
     with pytest.raises(InvalidContexts, match="a word without blanks, bars and colons"):

@@ -29,16 +29,16 @@ def test_columns_are_read_in_the_order_of_the_file(path):
     assert read_header(str(path), name="test") == ["name", "size", "color"]
 
 
-def test_columns_that_nobody_asked_for_are_left_out(path):
+def test_columns_that_were_not_requested_are_left_out(path):
     assert list(read_table(path, name="test", words=["name"])) == ["name"]
 
 
-def test_a_file_without_the_columns_is_refused(path):
+def test_a_file_without_the_columns_is_rejected(path):
     with pytest.raises(ForeignFile, match=r"not the 'fruit' table.*\['weight'\].*name,size,color.*was expected"):
         read_table(path, name="fruit", words=["name"], numbers=["weight"])
 
 
-def test_words_where_numbers_should_be_are_refused(path):
+def test_words_where_numbers_should_be_are_rejected(path):
     with pytest.raises(ForeignFile, match=r"'color'.*numbers only.*red"):
         read_table(path, name="test", numbers=["color"])
 
@@ -56,7 +56,7 @@ def test_words_where_numbers_should_be_are_refused(path):
         (gzip.compress(TEXT.encode(), mtime=0)[:10] + b"\xff" * 40, "cannot be read"),
     ],
 )
-def test_damaged_files_are_refused(tmp_path, content, message):
+def test_damaged_files_are_rejected(tmp_path, content, message):
     file = tmp_path / "table.csv"
     file.write_bytes(content)
 
@@ -85,7 +85,7 @@ def test_arrays_of_an_archive_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:200], lambda b: b[:80] + b"\xff" * 40 + b[120:], lambda _: b""])
-def test_a_damaged_archive_is_refused_and_closed(tmp_path, damage):
+def test_a_damaged_archive_is_rejected_and_closed(tmp_path, damage):
     np.savez_compressed(tmp_path / "whole.npz", X=np.arange(300.0), y=[1, 2])
     (tmp_path / "images.npz").write_bytes(damage((tmp_path / "whole.npz").read_bytes()))
 
@@ -96,7 +96,7 @@ def test_a_damaged_archive_is_refused_and_closed(tmp_path, damage):
         gc.collect()
 
 
-def test_another_archive_is_refused(tmp_path, path):
+def test_another_archive_is_rejected(tmp_path, path):
     np.savez(tmp_path / "images.npz", X=np.eye(2))
     np.save(tmp_path / "single.npy", np.eye(2))
 

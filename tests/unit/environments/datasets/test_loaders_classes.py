@@ -33,7 +33,7 @@ def test_mushrooms_are_ordinal_codes_with_missing_entries_as_minus_one(tmp_path)
     assert environment.normalize_rows
 
 
-def test_parts_of_the_shuttle_table_can_be_asked_for(tmp_path):
+def test_parts_of_the_shuttle_table_can_be_requested(tmp_path):
     rows = [[*range(row, row + 9), 1 + row % 2, "trn" if row < 4 else "tst"] for row in range(6)]
     path = written(tmp_path, [*SHUTTLE_COLUMNS, "class", "part"], *rows)
 
@@ -78,7 +78,7 @@ def images():
     ("pixels", "scale"),
     [("raw", lambda p: p), ("unit", lambda p: p / 255), ("standard", lambda p: (p / 255 - 0.1307) / 0.3081)],
 )
-def test_pixels_come_on_the_scale_that_is_asked_for(tmp_path, images, pixels, scale):
+def test_pixels_come_on_the_scale_that_is_requested(tmp_path, images, pixels, scale):
     np.savez(tmp_path / "mnist.npz", X=images, y=np.arange(20, dtype=np.uint8) % 10)
 
     environment = mnist(tmp_path / "mnist.npz", pixels=pixels, encoding="pairs")
@@ -87,7 +87,7 @@ def test_pixels_come_on_the_scale_that_is_asked_for(tmp_path, images, pixels, sc
     assert environment.classes == tuple(range(10))
 
 
-def test_images_that_are_none_are_refused(tmp_path, images):
+def test_images_that_are_none_are_rejected(tmp_path, images):
     np.savez(tmp_path / "floats.npz", X=images / 255, y=np.arange(20))
     np.savez(tmp_path / "short.npz", X=images, y=np.arange(19))
 
@@ -96,7 +96,7 @@ def test_images_that_are_none_are_refused(tmp_path, images):
             mnist(tmp_path / f"{name}.npz")
 
 
-def test_another_table_is_refused(tmp_path):
+def test_another_table_is_rejected(tmp_path):
     path = written(tmp_path, ["class", "a1"], [1, 2])
 
     for loader in (mushroom, shuttle, covertype, adult):

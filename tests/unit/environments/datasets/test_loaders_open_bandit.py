@@ -59,7 +59,7 @@ def test_users_are_indicators_of_their_features(files):
     assert log.rounds[1].actions == [0, 1, 2]
 
 
-def test_other_files_are_refused(files):
+def test_other_files_are_rejected(files):
     (files / "two.csv").write_text(ITEMS.replace("2,2.0,p,u,w\n", ""))
 
     with pytest.raises(ForeignFile, match=r"items 0 to 2.*describes 2"):

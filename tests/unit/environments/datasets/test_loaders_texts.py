@@ -30,10 +30,10 @@ def test_feeds_of_the_wanted_topic_pay(write):
 
 def test_news_are_known_by_title_or_description(write):
     assert agnews(write(NEWS), n_actions=3, noise_scale=0.5).items == ["Goal, again", "Vote", "Match"]
-    assert agnews(write(NEWS), wanted="World", shown="description", n_actions=3).values.tolist() == [0.0, 1.0, 0.0]
+    assert agnews(write(NEWS), wanted="World", text="description", n_actions=3).values.tolist() == [0.0, 1.0, 0.0]
 
 
-def test_sequences_are_classified_as_pairs_unless_told(write):
+def test_sequences_are_classified_as_pairs_unless_specified(write):
     environment = splice(write(GENES), shuffle=False)
 
     assert isinstance(environment, Classification)
@@ -56,14 +56,14 @@ def test_texts_may_be_a_catalog_without_noise(write, wanted, values):
     [
         ({"wanted": "sport"}, r"class 'sport'.*\['Sports', 'World'\]"),
         ({"task": "regression"}, "task must be one of"),
-        ({"shown": "class"}, "text that is shown"),
+        ({"text": "class"}, "text of an article"),
     ],
 )
-def test_what_makes_no_sense_is_refused(write, options, message):
+def test_what_makes_no_sense_is_rejected(write, options, message):
     with pytest.raises(InvalidParameter, match=message):
         agnews(write(NEWS), **{"n_actions": 2, **options})
 
 
-def test_another_table_is_refused(write):
+def test_another_table_is_rejected(write):
     with pytest.raises(ForeignFile, match="not the 'agnews' table"):
         agnews(write(GENES))

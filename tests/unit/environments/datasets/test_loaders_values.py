@@ -43,17 +43,17 @@ def test_articles_are_numbers_without_age_and_ranked_by_shares(articles):
 
 
 def test_articles_may_be_known_by_their_links_or_titles(articles):
-    assert onlinenews(articles, shown="words").items == ["cats and dogs", "rain", "snow in may"]
-    assert onlinenews(articles, shown="url", noise_scale=0.0).items[1] == "http://news.com/2013/01/09/rain/"
-    with pytest.raises(InvalidParameter, match="The description of an article must be one of"):
-        onlinenews(articles, shown="title")
+    assert onlinenews(articles, features="words").items == ["cats and dogs", "rain", "snow in may"]
+    assert onlinenews(articles, features="url", noise_scale=0.0).items[1] == "http://news.com/2013/01/09/rain/"
+    with pytest.raises(InvalidParameter, match="The features of an article must be one of"):
+        onlinenews(articles, features="title")
 
 
-def test_another_table_is_refused(articles, tmp_path):
+def test_another_table_is_rejected(articles, tmp_path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
 
     with pytest.raises(ForeignFile, match="not the 'abalone' table"):
         abalone(articles)
-    for shown in ("numbers", "url"):
+    for features in ("numbers", "url"):
         with pytest.raises(ForeignFile, match="not the 'onlinenews' table"):
-            onlinenews(tmp_path / "other.csv", shown=shown)
+            onlinenews(tmp_path / "other.csv", features=features)

@@ -71,7 +71,7 @@ def test_mushrooms_miss_only_some_stalk_roots(load):
     [
         ("abalone", {}, 4_177, 0.319),
         ("onlinenews", {}, 9_874, 0.5),
-        ("onlinenews", {"shown": "words"}, 9_874, 0.5),
+        ("onlinenews", {"features": "words"}, 9_874, 0.5),
         ("newsfeeds", {"wanted": "tech"}, 4_505, 0.140),
         ("newsfeeds", {"wanted": "sport"}, 4_505, 0.080),
         ("agnews", {}, 7_600, 0.25),
@@ -99,7 +99,7 @@ def test_items_are_as_many_and_worth_as_much_as_known(load, name, options, n_ite
         ("onlinenews", {}, Gaussian(length_scale=8.0)),
     ],
 )
-def test_a_policy_beats_chance_within_some_hundred_rounds(load, name, options, kernel):
+def test_a_policy_beats_random_choices_within_some_hundred_rounds(load, name, options, kernel):
     environment = load(name, **options)
     policy = kb.KernelUCB(kernel, regularization=0.1, exploration=0.1)
 

@@ -21,11 +21,11 @@ def test_a_name_finds_the_function_of_that_name(path):
     assert all(getattr(datasets, name) is loader for name, loader in LOADERS.items())
 
 
-def test_an_unknown_name_is_refused_with_those_that_are_known(path):
+def test_an_unknown_name_is_rejected_with_those_that_are_known(path):
     with pytest.raises(InvalidParameter, match=r"abalone, adult.*'obd'.*open_bandit"):
         from_file("obd", path)
 
 
-def test_options_that_do_not_fit_are_refused_by_name(path):
+def test_options_that_do_not_fit_are_rejected_by_name(path):
     with pytest.raises(InvalidParameter, match=r"data set 'agnews': \['actions'\].*unexpected keyword"):
         from_file("agnews", path, actions=3)

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
 from kernelbandits.experiments import Bound, mean_band, regret_figure
-from kernelbandits.experiments.plotting.curves import MAX_POINTS, Curve, Markers, draw_curves, thinned
-from kernelbandits.experiments.plotting.style import DARK, LIGHT, png, svg
+from kernelbandits.experiments.plotting.curves import MAX_POINTS, Curve, Markers, curve_grid, draw_curves, thinned
+from kernelbandits.experiments.plotting.style import DARK, LIGHT, NARROW_WIDTH, png, svg
 from kernelbandits.experiments.results import Band
 
 ROUNDS = np.array([7, 50, 210, 3_000])
@@ -58,7 +58,7 @@ def test_a_logarithmic_axis_of_rounds_begins_at_the_first():
 
 
 @pytest.mark.parametrize(("top", "expected"), [(None, 1.05 * 37.0), (64.0, 64.0)])
-def test_the_axis_ends_above_what_is_drawn_or_where_it_is_told(top, expected):
+def test_the_axis_ends_above_what_is_drawn_or_where_it_is_set(top, expected):
     curve = Curve(label="ours", color="blue", band=BAND, rounds=ROUNDS)
 
     assert drawn(curve, top=top).get_ylim()[1] == pytest.approx(expected)
@@ -162,8 +162,35 @@ def test_pyplot_and_its_global_state_are_never_touched():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_an_svg_says_of_what_it_is_made_when_told():
+def test_an_svg_says_of_what_it_is_made_on_request():
     figure = regret_figure(some_curves())
 
     assert "numbers 12ab &amp; more" in svg(figure, source="numbers 12ab & more")
     assert "<dc:source>" not in svg(figure)
+
+
+def test_a_figure_for_a_phone_stacks_its_panels_with_the_legend_below():
+    curves = [
+        Curve(label=label, color=color, band=BAND, rounds=ROUNDS) for label, color in (("a", "blue"), ("b", "red"))
+    ]
+
+    for figure in (curve_grid({"one": curves, "two": curves}, "", LIGHT.narrow(), y_label="Regret"),
+                   regret_figure(curves, theme=LIGHT.narrow())):  # fmt: skip
+        figure.draw_without_rendering()
+        upper, lower = (axes.get_window_extent() for axes in figure.axes)
+        (legend,) = figure.legends
+
+        assert figure.get_figwidth() == NARROW_WIDTH
+        assert lower.y1 < upper.y0
+        assert legend.get_window_extent().y1 <= lower.y0
+        assert "smallest text: 8.5 pt" in svg(figure)
+
+
+def test_wide_figures_have_their_panels_side_by_side():
+    curves = [Curve(label="a", color="blue", band=BAND, rounds=ROUNDS)]
+
+    left, right = (
+        axes.get_window_extent() for axes in curve_grid({"one": curves, "two": curves}, "", LIGHT, y_label="").axes
+    )
+
+    assert left.x1 < right.x0

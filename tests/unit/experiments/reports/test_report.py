@@ -152,20 +152,20 @@ def test_large_figures_stand_on_the_page_as_png(results, tmp_path, monkeypatch):
     page = report(SimpleNamespace(folder=results), tmp_path, formats=["png", "pdf"])
 
     assert "data:image/svg" not in page.read_text(encoding="utf-8")
-    assert page.read_text(encoding="utf-8").count("data:image/png") == 2
+    assert page.read_text(encoding="utf-8").count("data:image/png") == 4
     assert (tmp_path / "figures" / "regret-dark.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "figures" / "regret-dark.pdf").read_bytes().startswith(b"%PDF")
 
 
 @pytest.mark.parametrize(("formats", "message"), [(["gif"], "got 'gif'"), ("png", "must be a list")])
-def test_unknown_formats_are_refused_before_anything_is_written(results, tmp_path, formats, message):
+def test_unknown_formats_are_rejected_before_anything_is_written(results, tmp_path, formats, message):
     with pytest.raises(InvalidParameter, match=message):
         report(results, tmp_path / "out", formats=formats)
 
     assert not (tmp_path / "out").exists()
 
 
-def test_letters_without_a_glyph_are_told_once(tmp_path):
+def test_letters_without_a_glyph_are_reported_once(tmp_path):
     job = write_job(tmp_path, environment="机会 γ", policy="机", seed=0, columns=simple_columns([1.0, 2.0]))
     write_head(tmp_path, [job], seeds=[0], horizon=2)
 

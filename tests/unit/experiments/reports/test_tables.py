@@ -142,7 +142,7 @@ def test_unknown_regret_gives_way_to_reward(tmp_path):
     assert environment_table(rows).headings == ["Policy", "Total reward", "Mean reward"]
 
 
-def test_one_run_has_no_interval_and_unequal_numbers_of_runs_are_told(tmp_path):
+def test_one_run_has_no_interval_and_unequal_numbers_of_runs_are_reported(tmp_path):
     jobs = [
         write_job(tmp_path, environment="w", policy=label, seed=seed, columns=simple_columns([1.0, 3.0]))
         for label, seeds in (("one", 1), ("two", 2))
@@ -165,7 +165,7 @@ def test_numbers_have_as_many_places_as_their_interval_makes_sense_of():
 
 def test_nothing_is_not_below_zero():
     assert number_with_interval(-0.01, 2.5) == "0.0 ± 2.5"
-    assert number_with_interval(-0.06, 2.5) == "-0.1 ± 2.5"
+    assert number_with_interval(-0.06, 2.5) == "−0.1 ± 2.5"
 
 
 def test_tables_of_like_names_have_labels_of_their_own(folder):
@@ -178,7 +178,7 @@ def test_tables_of_like_names_have_labels_of_their_own(folder):
 
 
 @pytest.mark.parametrize(("every", "mean"), [(1, 1.5), (2, np.nan)])
-def test_rewards_that_nobody_knows_are_no_nothings(tmp_path, every, mean):
+def test_rewards_that_are_unknown_are_no_nothings(tmp_path, every, mean):
     rewards = np.array([1.0, np.nan, np.nan, 2.0, np.nan, np.nan])
     columns = {**simple_columns([np.nan] * 6), "reward": rewards, "total_reward": np.nancumsum(rewards)}
     kept = {name: column[every - 1 :: every] for name, column in columns.items()}

@@ -121,7 +121,7 @@ def test_the_unit_of_the_reward_does_not_matter(norm):
 
 
 @pytest.mark.parametrize("norm", [1, 2])
-def test_an_awaited_decision_counts_in_the_width_and_not_in_the_mean(norm):
+def test_an_pending_decision_counts_in_the_width_and_not_in_the_mean(norm):
     policy = kb.ConfidenceBall(ACTIONS, norm=norm, exploration=0.03, reward_range=SIGNED)
     for _ in range(5):
         policy.learn(policy.choose(ACTIONS), 0.3)
@@ -149,7 +149,7 @@ def test_one_action_and_one_column_are_enough():
     assert decision.mean == pytest.approx(0.5 * 2 / 3)
 
 
-def test_bad_parameters_actions_and_decisions_are_refused():
+def test_bad_parameters_actions_and_decisions_are_rejected():
     with pytest.raises(InvalidParameter, match="norm 2 or of norm 1"):
         kb.ConfidenceBall(ACTIONS, norm=3)
     with pytest.raises(InvalidParameter, match="The exploration must be"):

@@ -77,6 +77,6 @@ def test_duplicates_and_zeros_do_no_harm():
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.5, np.nan])
-def test_a_factor_that_may_never_be_reached_is_refused(factor):
+def test_a_factor_that_may_never_be_reached_is_rejected(factor):
     with pytest.raises(InvalidParameter, match="factor of a barycentric spanner"):
         barycentric_spanner(np.eye(2), factor=factor)

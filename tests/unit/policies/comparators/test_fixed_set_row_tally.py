@@ -11,7 +11,7 @@ def test_counts_and_sums_are_those_of_the_rewards_that_stand():
     for _ in range(300):
         row, reward = int(rng.integers(3)), float(rng.normal())
         if rewards[row] and reward > 0.5:
-            tally.take_back(row, rewards[row].pop())
+            tally.remove(row, rewards[row].pop())
         elif rewards[row] and reward < -0.5:
             tally.amend(row, rewards[row][-1], reward)
             rewards[row][-1] = reward
@@ -28,7 +28,7 @@ def test_nothing_is_left_of_the_only_reward():
     for reward in (0.1, 0.2):
         tally.add(0, reward)
     for reward in (0.1, 0.2):
-        tally.take_back(0, reward)
+        tally.remove(0, reward)
 
     assert 0.1 + 0.2 - 0.1 - 0.2 != 0.0
     assert (tally.counts.tolist(), tally.sums.tolist()) == ([0], [0.0])
@@ -39,12 +39,12 @@ def test_nothing_is_left_of_the_only_reward():
     [
         (lambda tally: tally.add(0, 1.7e308), InvalidReward),
         (lambda tally: tally.amend(0, 0.0, 1.7e308), InvalidReward),
-        (lambda tally: tally.take_back(0, -1.7e308), InvalidReward),
+        (lambda tally: tally.remove(0, -1.7e308), InvalidReward),
         (lambda tally: tally.amend(1, 0.0, 0.5), NotLearnt),
-        (lambda tally: tally.take_back(1, 0.5), NotLearnt),
+        (lambda tally: tally.remove(1, 0.5), NotLearnt),
     ],
 )
-def test_what_is_refused_changes_nothing(change, error):
+def test_what_is_rejected_changes_nothing(change, error):
     tally = RowTally(2)
     tally.add(0, 1.7e308)
 

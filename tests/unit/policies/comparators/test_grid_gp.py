@@ -55,7 +55,7 @@ def test_a_kernel_gives_the_distances_of_anything():
     assert kb.GridGP(Gaussian(length_scale=1.0), LINE, n_points=3).grid.tolist() == [0, 20, 10]
 
 
-def test_awaited_tries_are_not_repeated_and_the_best_known_is_played_meanwhile():
+def test_pending_tries_are_not_repeated_and_the_best_known_is_played_meanwhile():
     policy = kb.GridGP(Linear(), LINE, n_points=3)
     first = policy.choose(LINE)
     policy.expect(first)
@@ -119,7 +119,7 @@ def test_one_action_is_tried_and_played():
         ({"horizon": 5, "dimension": 0}, "dimension must be a whole number"),
     ],
 )
-def test_bad_parameters_are_refused(arguments, message):
+def test_bad_parameters_are_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.GridGP(Linear(), LINE, **arguments)
 
@@ -129,7 +129,7 @@ def test_what_has_no_columns_needs_a_dimension():
         kb.GridGP(Spectrum(n=1), ["a", "b"], horizon=5)
 
 
-def test_decisions_for_other_actions_are_refused():
+def test_decisions_for_other_actions_are_rejected():
     policy = kb.GridGP(Linear(), LINE, n_points=3)
     foreign = kb.Decision(action=21, context=LINE[0], id="x")
 
@@ -142,7 +142,7 @@ def test_decisions_for_other_actions_are_refused():
         policy.unlearn(kb.Decision(action=4, context=LINE[4]), 0.5)
 
 
-def test_rewards_that_add_up_to_too_much_are_refused_and_leave_the_mean_alone():
+def test_rewards_that_add_up_to_too_much_are_rejected_and_leave_the_mean_alone():
     policy = kb.GridGP(Linear(), [[3.0]], n_points=1)
     decision = policy.choose([[3.0]])
     policy.learn(decision, 1.7e308)

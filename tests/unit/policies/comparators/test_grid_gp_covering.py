@@ -50,6 +50,6 @@ def test_one_point_is_enough():
     assert spread_rows(Gaussian(length_scale=1.0), np.zeros((1, 2)), 4).tolist() == [0]
 
 
-def test_similarities_that_overflow_are_refused():
+def test_similarities_that_overflow_are_rejected():
     with pytest.raises(InvalidContexts, match="overflow"):
         spread_rows(Linear(), np.array([[1e200], [0.0]]), 2)

@@ -90,8 +90,8 @@ def test_history_before_the_first_round_is_judged_by_its_own_number_of_plays():
 
 
 @pytest.mark.parametrize("factor", [-1.0, np.inf, "three"])
-def test_bad_parameters_are_refused(factor):
-    with pytest.raises(InvalidParameter, match=r"factor of ln ln t must be"):
+def test_bad_parameters_are_rejected(factor):
+    with pytest.raises(InvalidParameter, match=r"factor of ln ln t must be|is a number, or 'theory'"):
         kb.KLUCB(log_log_factor=factor)
 
 
@@ -99,13 +99,25 @@ def test_bad_parameters_are_refused(factor):
 def test_rare_clicks_cost_less_than_with_ucb1():
     """And no more than three times the limit of Lai and Robbins, Σ gap / kl · ln T."""
     means, horizon = np.array([0.02, 0.05, 0.03, 0.1]), 20_000
-    regret = {kb.UCB1: [], kb.KLUCB: []}
+    ucb1, kl_ucb = kb.UCB1(exploration="theory"), kb.KLUCB()
+    regret = {ucb1: [], kl_ucb: []}
     for seed in range(5):
         rewards = (np.random.default_rng(seed).uniform(size=(horizon, 4)) < means).astype(float)
         for policy in regret:
-            plays = policy().play([list(range(4))] * horizon, rewards)
+            plays = policy.clone().play([list(range(4))] * horizon, rewards)
             regret[policy].append((0.1 - means[plays.action]).sum())
 
     limit = log(horizon) * sum((0.1 - p) / divergence(p, 0.1) for p in means[:3])
-    assert np.mean(regret[kb.KLUCB]) < 0.5 * np.mean(regret[kb.UCB1])
-    assert np.mean(regret[kb.KLUCB]) < 3.0 * limit
+    assert np.mean(regret[kl_ucb]) < 0.5 * np.mean(regret[ucb1])
+    assert np.mean(regret[kl_ucb]) < 3.0 * limit
+
+
+def test_the_second_round_explores_without_the_iterated_logarithm():
+    """ln ln 2 is negative; with c = 0 the divergence allowed in round 2 is ln 2 / n."""
+    means, plays = np.array([0.3, 0.8]), np.array([1.0, 2.0])
+
+    found = kb.KLUCB(log_log_factor=0.0)._indices(means, plays, 2)
+
+    divergence = means * np.log(means / found) + (1 - means) * np.log((1 - means) / (1 - found))
+    assert_allclose(plays * divergence, log(2), rtol=1e-9)
+    assert_allclose(kb.KLUCB(log_log_factor=3.0)._indices(means, plays, 2), means, rtol=1e-9)

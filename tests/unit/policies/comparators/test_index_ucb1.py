@@ -24,7 +24,7 @@ def agreements_with_kernel_ucb(schedule, seed):
     """How often UCB1 and KernelUCB with the delta kernel and γ = 1e-6 choose alike, after one pull each."""
     rng = np.random.default_rng(seed)
     values = rng.uniform(0.2, 0.8, size=6)
-    index, kernel = kb.UCB1(), kb.KernelUCB(Delta(), regularization=1e-6, exploration=schedule)
+    index, kernel = kb.UCB1(exploration="theory"), kb.KernelUCB(Delta(), regularization=1e-6, exploration=schedule)
     alike = []
     for round_index in range(400):
         offered = [round_index] if round_index < 6 else list(range(6))
@@ -70,7 +70,7 @@ def test_the_choice_is_the_definition(reward_range):
 
 
 def test_an_action_that_appears_late_is_played_first():
-    policy = kb.UCB1()
+    policy = kb.UCB1(exploration="theory")
     for _ in range(10):
         policy.learn(policy.choose(["a", "b"], ids=["a", "b"]), 1.0)
 
@@ -78,7 +78,7 @@ def test_an_action_that_appears_late_is_played_first():
 
 
 def test_contexts_are_not_looked_at():
-    rows, texts, rng = kb.UCB1(), kb.UCB1(), np.random.default_rng(2)
+    rows, texts, rng = kb.UCB1(exploration="theory"), kb.UCB1(exploration="theory"), np.random.default_rng(2)
     for _ in range(60):
         left = rows.choose(rng.normal(size=(3, 5)) * 1e100)
         right = texts.choose(["same"] * 3)
@@ -90,7 +90,7 @@ def test_contexts_are_not_looked_at():
 
 def test_a_catalog_gives_its_ids_with_and_without_a_context():
     catalog = kb.Catalog(["x", "y", "z"], ids=["first", "second", "third"])
-    policy = kb.UCB1()
+    policy = kb.UCB1(exploration="theory")
 
     policy.learn(policy.choose(catalog), 0.4)
 
@@ -98,24 +98,24 @@ def test_a_catalog_gives_its_ids_with_and_without_a_context():
     assert policy.choose(catalog.only(["first"])).mean == 0.4
 
 
-def test_awaited_plays_count_in_the_width_and_not_in_the_mean():
-    policy = kb.UCB1()
+def test_pending_plays_count_in_the_width_and_not_in_the_mean():
+    policy = kb.UCB1(exploration="theory")
     for reward in (0.6, 0.6):
         policy.learn(policy.choose(["a", "b"]), reward)
 
-    awaited = policy.choose(["a", "b"])
-    policy.expect(awaited)
+    pending = policy.choose(["a", "b"])
+    policy.expect(pending)
     after = policy.choose(["a", "b"])
 
-    assert (awaited.action, after.action) == (0, 1)
+    assert (pending.action, after.action) == (0, 1)
     assert policy.choose(["a"]).mean == pytest.approx(0.6)
     assert policy.choose(["a"]).score == pytest.approx(0.6 + sqrt(2 * log(4) / 2))
-    policy.withdraw(awaited)
+    policy.withdraw(pending)
     assert policy.choose(["a", "b"]).action == 0
 
 
-def test_first_rewards_are_awaited_in_turn():
-    policy, chosen = kb.UCB1(), []
+def test_first_rewards_are_pending_in_turn():
+    policy, chosen = kb.UCB1(exploration="theory"), []
     for _ in range(7):
         decision = policy.choose(["a", "b", "c"])
         policy.expect(decision)
@@ -125,7 +125,7 @@ def test_first_rewards_are_awaited_in_turn():
 
 
 def test_history_counts_as_plays():
-    policy = kb.UCB1()
+    policy = kb.UCB1(exploration="theory")
     policy.warm_start(["a", "b"], [0.2, 0.6], times=[3, 5], ids=["a", "b"])
 
     decision = policy.choose(["b"], ids=["b"])
@@ -136,7 +136,7 @@ def test_history_counts_as_plays():
 
 
 def test_a_single_action_is_always_chosen():
-    policy = kb.UCB1()
+    policy = kb.UCB1(exploration="theory")
     for _ in range(5):
         decision = policy.choose([[0.0]])
         policy.learn(decision, 0.0)
@@ -153,13 +153,13 @@ def test_a_single_action_is_always_chosen():
         ({"ties": "highest"}, "'lowest' row or to one at 'random'"),
     ],
 )
-def test_bad_parameters_are_refused(arguments, message):
+def test_bad_parameters_are_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.UCB1(**arguments)
 
 
-def test_what_does_not_fit_is_refused_and_leaves_no_trace():
-    policy = kb.UCB1()
+def test_what_does_not_fit_is_rejected_and_leaves_no_trace():
+    policy = kb.UCB1(exploration="theory")
     policy.learn(policy.choose(["a", "b"], ids=["a", "b"]), 0.5)
 
     with pytest.raises(InvalidContexts, match="one id per action"):
@@ -184,7 +184,7 @@ def test_regret_grows_like_a_logarithm():
     gaps = means.max() - means
     regret = []
     for seed in range(5):
-        policy, rng = kb.UCB1(), np.random.default_rng(seed)
+        policy, rng = kb.UCB1(exploration="theory"), np.random.default_rng(seed)
         plays = policy.play([list(range(4))] * horizon, (rng.uniform(size=(horizon, 4)) < means).astype(float))
         regret.append(gaps[plays.action].sum())
 
@@ -193,7 +193,7 @@ def test_regret_grows_like_a_logarithm():
 
 
 def test_an_action_whose_first_reward_is_late_does_not_hold_up_the_others():
-    policy = kb.UCB1()
+    policy = kb.UCB1(exploration="theory")
     late = policy.choose(["a", "b", "c"])
     policy.expect(late)
     for _ in range(2):

@@ -64,6 +64,6 @@ def test_coordinates_give_every_point_back(rank):
     assert_allclose(coordinates[rows], np.eye(rank))
 
 
-def test_actions_that_are_all_zero_are_refused():
+def test_actions_that_are_all_zero_are_rejected():
     with pytest.raises(InvalidContexts, match="All 3 actions are zero"):
         spanning_rows(np.zeros((3, 2)))

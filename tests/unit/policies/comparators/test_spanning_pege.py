@@ -69,7 +69,7 @@ def test_exploiting_teaches_nothing():
     assert policy.choose(ACTIONS, eligible=np.arange(20) == exploiting.action).mean == pytest.approx(exploiting.mean)
 
 
-def test_awaited_decisions_move_the_phases_on():
+def test_pending_decisions_move_the_phases_on():
     """Rewards that come at the very end: the same actions are explored as if they had come at once."""
     policy, rng = kb.PEGE(ACTIONS), np.random.default_rng(2)
     decisions = []
@@ -137,7 +137,7 @@ def test_regret_on_a_circle_grows_like_the_root():
     assert 1.5 < totals[1] / totals[0] < 3.0
 
 
-def test_decisions_that_no_exploration_made_are_refused():
+def test_decisions_that_no_exploration_made_are_rejected():
     policy = kb.PEGE(ACTIONS)
     other = int(np.setdiff1d(np.arange(20), policy.spanning)[0])
 
@@ -164,7 +164,7 @@ def test_what_was_never_explored_cannot_be_amended():
     assert policy._means(policy.spanning).tolist() == pytest.approx([7.0, 0.0, 0.0])
 
 
-def test_a_decision_for_no_action_of_the_set_is_not_awaited():
+def test_a_decision_for_no_action_of_the_set_is_not_pending():
     policy = kb.PEGE(ACTIONS)
 
     with pytest.raises(DecisionError, match=r"row of the 20|`action` of a decision"):
@@ -173,7 +173,7 @@ def test_a_decision_for_no_action_of_the_set_is_not_awaited():
     assert policy.choose(ACTIONS).action == policy.spanning[0]
 
 
-def test_a_decision_whose_context_is_not_its_row_is_refused():
+def test_a_decision_whose_context_is_not_its_row_is_rejected():
     policy = kb.PEGE(np.eye(3))
     decision = policy.choose(np.eye(3))
 

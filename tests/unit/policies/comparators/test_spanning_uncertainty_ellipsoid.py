@@ -52,7 +52,7 @@ def test_the_definition_is_not_met_by_a_ridge():
     assert ridge.posterior.predict(decision.context[None]).mean[0] != pytest.approx(decision.mean, rel=1e-3)
 
 
-def test_spanning_actions_that_are_awaited_are_not_played_again():
+def test_spanning_actions_that_are_pending_are_not_played_again():
     policy = kb.UncertaintyEllipsoid(ACTIONS)
     decisions = []
     for _ in range(4):
@@ -66,7 +66,7 @@ def test_spanning_actions_that_are_awaited_are_not_played_again():
     assert seen.mean == pytest.approx(2.0)
 
 
-def test_awaited_decisions_narrow_the_width_and_leave_the_mean():
+def test_pending_decisions_narrow_the_width_and_leave_the_mean():
     policy = kb.UncertaintyEllipsoid(ACTIONS)
     for _ in range(6):
         policy.learn(policy.choose(ACTIONS), 0.3)
@@ -137,7 +137,7 @@ def test_the_best_action_is_found():
     assert policy.choose(ACTIONS).action == int(np.argmax(values))
 
 
-def test_bad_parameters_and_rewards_are_refused():
+def test_bad_parameters_and_rewards_are_rejected():
     with pytest.raises(InvalidParameter, match="must be a number"):
         kb.UncertaintyEllipsoid(ACTIONS, exploration=Mixture(noise_scale=1.0, norm_bound=1.0, failure_probability=0.1))
     with pytest.raises(InvalidParameter, match="exploration"):

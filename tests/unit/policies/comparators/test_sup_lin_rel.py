@@ -87,14 +87,14 @@ def test_a_unit_vector_played_once_is_well_known():
         assert_allclose([prediction.mean[0], prediction.width[0]], [0.25, 1.0], rtol=1e-9)
 
 
-@pytest.mark.parametrize(("scale", "norm_bound"), [(None, 1.0), (0.02, 0.2), (0.3, 0.05), (0.005, 0.01)])
+@pytest.mark.parametrize(("scale", "norm_bound"), [("theory", 1.0), (0.02, 0.2), (0.3, 0.05), (0.005, 0.01)])
 def test_rounds_go_through_the_levels_as_printed(scale, norm_bound):
     rng, weights = np.random.default_rng(1), np.array([0.5, 0.2, -0.3])
     printed = np.sqrt(np.log(2 * HORIZON * N_ACTIONS / DELTA))
     policy = kb.SupLinRel(
         horizon=HORIZON, n_actions=N_ACTIONS, failure_probability=DELTA, norm_bound=norm_bound, exploration=scale
     )
-    definition = Definition(printed if scale is None else scale, norm_bound)
+    definition = Definition(printed if scale == "theory" else scale, norm_bound)
     for _ in range(HORIZON):
         contexts = in_the_ball(rng, int(rng.integers(1, N_ACTIONS + 1)))
         decision = policy.choose(contexts)
@@ -148,7 +148,7 @@ def test_the_unit_of_the_reward_does_not_matter():
 
 
 def test_corrections_reach_the_level_and_its_decomposition():
-    policy = kb.SupLinRel(horizon=100, n_actions=1)
+    policy = kb.SupLinRel(horizon=100, n_actions=1, exploration="theory")
     contexts = np.array([[1.0, 0.0]])
     first, second = policy.choose(contexts), policy.choose(contexts)
     policy.learn_many([first, second], [0.2, 0.4])
@@ -172,7 +172,7 @@ def test_sparse_rows_are_chosen_like_dense_ones():
         sparse.learn(right, reward)
 
 
-def test_contexts_longer_than_one_are_refused():
+def test_contexts_longer_than_one_are_rejected():
     policy = kb.SupLinRel(horizon=10, n_actions=2)
 
     policy.choose([[1.0, 0.0], [np.cos(0.3), np.sin(0.3)]])
@@ -184,16 +184,16 @@ def test_contexts_longer_than_one_are_refused():
         policy.learn(kb.Decision(action=0, context=np.array([1e17, 0.0]), stage=1, n_actions=2), 0.5)
 
 
-def test_columns_that_change_are_refused_once_something_was_learnt():
+def test_columns_that_change_are_rejected_once_something_was_learned():
     policy = kb.SupLinRel(horizon=10, n_actions=2)
     policy.choose([[0.1, 0.2, 0.3]])
     policy.learn(policy.choose([[1.0, 0.0]]), 0.5)
 
-    with pytest.raises(InvalidContexts, match="3 features; those learnt before have 2"):
+    with pytest.raises(InvalidContexts, match="3 features; those learned before have 2"):
         policy.choose([[0.1, 0.2, 0.3]])
 
 
-def test_what_the_guarantee_does_not_cover_is_said():
+def test_what_the_guarantee_does_not_cover_is_reported():
     policy = kb.SupLinRel(horizon=1, n_actions=1)
     decision = policy.choose([[1.0]])
     policy.learn(decision, 0.5)
@@ -218,6 +218,6 @@ def test_what_the_guarantee_does_not_cover_is_said():
         ({"reward_range": None}, "reward range must be declared"),
     ],
 )
-def test_bad_parameters_are_refused(arguments, message):
+def test_bad_parameters_are_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.SupLinRel(**{"horizon": 10, "n_actions": 2, **arguments})

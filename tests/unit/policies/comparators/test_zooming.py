@@ -143,7 +143,7 @@ def test_late_rewards_go_to_the_ball_that_chose_and_bring_no_ball_twice():
     assert_balls_of_one_size_lie_apart(policy.balls)
 
 
-def test_awaited_decisions_narrow_the_confidence_of_their_ball():
+def test_pending_decisions_narrow_the_confidence_of_their_ball():
     policy, points = trained(20, exploration=1.0), np.full((1, 2), 0.5)
     before = policy.choose(points)
 
@@ -226,12 +226,12 @@ def test_it_learns_where_the_best_action_lies():
         ({"distance": 3.0}, "a function of two collections"),
         ({"kernel": Linear(), "kind": Strings()}, "knows the kind of its points"),
         ({"kernel": Linear(), "horizon": 0}, "horizon must be a whole number"),
-        ({"kernel": Linear(), "norm_bound": 0.0}, "bound on the norm must be"),
+        ({"kernel": Linear(), "norm_bound": 0.0}, "norm bound must be"),
         ({"kernel": Linear(), "exploration": -1.0}, "The exploration must be"),
         ({"kernel": Linear(), "reward_range": None}, "range must be declared"),
     ],
 )
-def test_bad_parameters_are_refused(arguments, message):
+def test_bad_parameters_are_rejected(arguments, message):
     with pytest.raises(InvalidParameter, match=message):
         kb.ContextualZooming(**{"horizon": 10, **arguments})
 
@@ -244,7 +244,7 @@ def test_bad_parameters_are_refused(arguments, message):
         (lambda a, b: np.full((len(a), len(b)), np.nan), "NaN"),
     ],
 )
-def test_a_function_that_is_no_distance_is_refused(distance, message):
+def test_a_function_that_is_no_distance_is_rejected(distance, message):
     policy = kb.ContextualZooming(distance=distance, horizon=10)
     decision = policy.choose([[0.5], [0.7]])
 
@@ -287,3 +287,13 @@ def test_rounds_beyond_the_horizon_are_warned_of_once():
     with pytest.warns(GuaranteeVoid, match="beyond the horizon 1"):
         policy.choose([[0.5]])
     policy.choose([[0.5]])
+
+
+def test_a_ball_with_hundreds_of_plays_is_restored(tmp_path):
+    policy = kb.ContextualZooming(Gaussian(length_scale=1.0), horizon=1000, norm_bound=NORM, exploration=1.0)
+    for _ in range(150):
+        policy.learn(policy.choose([[0.0]]), 0.25)
+
+    assert policy.balls.plays.max() > 106
+    policy.save(tmp_path / "policy.kb")
+    assert kb.load(tmp_path / "policy.kb").choose([[0.0]]).score == policy.choose([[0.0]]).score

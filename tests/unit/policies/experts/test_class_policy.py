@@ -38,12 +38,12 @@ def trained(policy, n_rounds=20, seed=0):
 
 def estimates_by_action(policy, contexts, rewards, eligible):
     """Probability of each action, and the values that learning its reward would give."""
-    odds, n_learnt = policy.probabilities(contexts, eligible=eligible), policy.round_index - 1
+    odds, n_learned = policy.probabilities(contexts, eligible=eligible), policy.round_index - 1
     template, values = policy.choose(contexts, eligible=eligible), {}
     for action in np.flatnonzero(odds):
         other = policy.copy()
         other.learn(replace(template, action=int(action), propensity=float(odds[action]), id=""), rewards[action])
-        values[int(action)] = (n_learnt + 1) * other.values - n_learnt * policy.values
+        values[int(action)] = (n_learned + 1) * other.values - n_learned * policy.values
     return odds, values
 
 
@@ -96,7 +96,7 @@ def test_every_action_keeps_the_least_probability(make_policy):
     assert policy.weights.sum() == pytest.approx(1.0)
 
 
-def test_twins_and_a_class_of_one_are_no_trouble(make_class):
+def test_duplicates_and_a_class_of_one_are_no_trouble(make_class):
     for experts in ([ConstantExpert(1)], [ConstantExpert(0)] * 3, [LinearScorer((1.0, 0.0, 0.0))] * 2):
         policy = trained(make_class(experts, n_actions=4, failure_probability=0.1, seed=0), 35)
 
@@ -127,16 +127,16 @@ def test_values_are_those_of_the_rewards_range(make_policy):
     assert_allclose(wide.weights, plain.weights, rtol=1e-9)
 
 
-def test_a_round_of_too_many_actions_is_refused(make_policy):
+def test_a_round_of_too_many_actions_is_rejected(make_policy):
     policy = make_policy()
 
-    with pytest.raises(InvalidContexts, match="at most n_actions = 4 actions here, got 5"):
+    with pytest.raises(InvalidContexts, match="at most n_actions = 4 actions, got 5"):
         policy.choose(np.zeros((5, 3)))
 
     assert policy.choose(np.zeros((5, 3)), eligible=np.array([True] * 4 + [False])).n_actions == 4
 
 
-def test_an_expert_that_randomizes_is_refused(make_class):
+def test_an_expert_that_randomizes_is_rejected(make_class):
     policy = make_class([ConstantExpert(0), UniformExpert()], n_actions=3, failure_probability=0.1)
 
     with pytest.raises(InvalidParameter, match="put all probability on one action"):
@@ -159,7 +159,7 @@ def test_an_expert_that_randomizes_is_refused(make_class):
     ],
     ids=str,
 )
-def test_a_decision_that_says_too_little_is_refused_and_leaves_no_trace(make_policy, change):
+def test_a_decision_that_says_too_little_is_rejected_and_leaves_no_trace(make_policy, change):
     policy = trained(make_policy())
     before, decision = policy.values, policy.choose(np.random.default_rng(8).normal(size=(4, 3)))
 
@@ -179,7 +179,7 @@ def test_a_decision_that_says_too_little_is_refused_and_leaves_no_trace(make_pol
         ({"reward_range": (1, 0)}, "reward range"),
     ],
 )
-def test_wrong_parameters_are_refused(make_policy, wrong, message):
+def test_wrong_parameters_are_rejected(make_policy, wrong, message):
     with pytest.raises(InvalidParameter, match=message):
         make_policy(**wrong)
 
@@ -199,3 +199,15 @@ def test_factors_and_schedules_are_checked():
         kb.RandomizedUCB(experts, n_actions=2, tolerance=0.0)
     with pytest.raises(InvalidParameter, match="number of steps"):
         kb.RandomizedUCB(experts, n_actions=2, most_steps=0)
+
+
+def test_one_round_gives_the_estimates_of_one_round(make_policy):
+    policy = make_policy()
+    contexts = np.random.default_rng(2).normal(size=(4, 3))
+
+    decision = policy.choose(contexts)
+    policy.learn(decision, 0.75)
+
+    picks = np.array([int(np.argmax(expert.advise(contexts))) for expert in policy.experts])
+    assert_allclose(policy.values, (picks == decision.action) * 0.75 / decision.propensity, rtol=1e-12)
+    assert policy.values.max() > 0.0

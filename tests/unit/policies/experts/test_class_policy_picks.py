@@ -12,7 +12,7 @@ def rounds():
     return random_rounds(np.random.default_rng(0), 60, n_policies=7, n_actions=4)
 
 
-def test_odds_mix_the_picks_of_the_policies_with_every_action_alike():
+def test_probabilities_mix_the_picks_of_the_policies_with_every_action_alike():
     picks, weights, rows = np.array([5, 2, 5, SPREAD, 9]), np.array([0.1, 0.2, 0.3, 0.25, 0.15]), np.array([2, 5, 9])
 
     odds = odds_from(shares_of(picks, weights, rows), 0.07)
@@ -62,7 +62,7 @@ def test_means_at_picks_take_powers_of_the_probabilities_and_some_policies(round
         expected += (1 - size * mixing) * (takes(picks, size) ** 2 @ odds**-2.0) / len(rounds)
 
     found = table.mean_at_picks(
-        table.kept(mixing)[:, None] / table.probabilities(weights, mixing) ** 2, power=2, policies=np.array([4, 1])
+        table.remaining(mixing)[:, None] / table.probabilities(weights, mixing) ** 2, power=2, policies=np.array([4, 1])
     )
 
     assert_allclose(found, expected[[4, 1]], rtol=1e-12)
@@ -114,7 +114,7 @@ def test_an_empty_table_is_restored_empty():
     assert table.n_rounds == table.n_distinct == 1
 
 
-def test_rounds_that_add_up_to_more_than_an_integer_holds_are_refused():
+def test_rounds_that_add_up_to_more_than_an_integer_holds_are_rejected():
     table = PickTable(2, 3)
     counts = np.full(1024, 2**53)  # 2^63 in all
     labels = np.zeros((1024, 2), dtype=np.int64)

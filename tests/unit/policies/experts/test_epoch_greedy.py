@@ -45,7 +45,7 @@ def test_values_are_sums_over_uniform_rounds_and_the_best_is_followed():
     values, n_greedy = np.zeros(9), 0
 
     for t in range(1, 200):
-        contexts, reward = rng.normal(size=(rng.integers(1, 6), 3)), float(rng.uniform())
+        contexts, reward = rng.normal(size=(rng.integers(1, 5), 3)), float(rng.uniform())
         advice = np.array([expert.advise(contexts) for expert in experts()])
         probabilities, decision = policy.probabilities(contexts), policy.choose(contexts)
         if policy.explores(t):
@@ -89,7 +89,7 @@ def test_ties_go_to_the_first_expert():
     assert policy.leader.action == 0
 
 
-def test_amended_and_unlearnt_rewards_leave_the_values_of_the_right_ones():
+def test_amended_and_unlearned_rewards_leave_the_values_of_the_right_ones():
     policy, rng = kb.EpochGreedy(experts(), n_actions=3, reward_range=(0.0, 5.0), seed=2), np.random.default_rng(6)
     decisions = [policy.choose(rng.normal(size=(3, 3))) for _ in range(4)]
     straight = policy.copy()
@@ -139,7 +139,7 @@ def test_a_greedy_round_asks_one_expert():
 
 
 @pytest.mark.parametrize("options", [{"n_actions": 0}, {"n_actions": 2, "horizon": 0}])
-def test_wrong_numbers_are_refused(options):
+def test_wrong_numbers_are_rejected(options):
     with pytest.raises(InvalidParameter):
         kb.EpochGreedy(experts(), **options)
 

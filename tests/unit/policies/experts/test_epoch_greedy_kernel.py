@@ -18,7 +18,7 @@ def test_greedy_rounds_play_the_ridge_estimate_of_the_uniform_ones():
     seen, paid, n_greedy = [], [], 0
 
     for t in range(1, 150):
-        contexts = np.round(rng.normal(size=(rng.integers(1, 6), 2)), 1)  # some are met again
+        contexts = np.round(rng.normal(size=(rng.integers(1, 5), 2)), 1)  # some are met again
         estimates = np.zeros(len(contexts))
         if seen:
             gram = KERNEL.gram(np.array(seen)) + GAMMA * np.eye(len(seen))
@@ -41,13 +41,13 @@ def test_greedy_rounds_play_the_ridge_estimate_of_the_uniform_ones():
 
 
 def test_its_schedule_is_that_of_epoch_greedy():
-    listed = kb.EpochGreedy(constant_experts(9), n_actions=3)
-    taught = kb.KernelEpochGreedy(KERNEL, n_actions=3, complexity=np.log(9.0))
+    listed = kb.EpochGreedy(constant_experts(9), n_actions=3, uniform_factor="theory")
+    taught = kb.KernelEpochGreedy(KERNEL, n_actions=3, complexity=np.log(9.0), uniform_factor="theory")
 
     assert [listed.explores(t) for t in range(1, 500)] == [taught.explores(t) for t in range(1, 500)]
 
 
-def test_amended_and_unlearnt_rewards_are_as_if_they_had_come_right():
+def test_amended_and_unlearned_rewards_are_as_if_they_had_come_right():
     policy, rng = a_policy(), np.random.default_rng(3)
     decisions, contexts = [policy.choose(rng.normal(size=(3, 2))) for _ in range(4)], rng.normal(size=(5, 2))
     straight = policy.copy()
@@ -103,6 +103,6 @@ def test_it_is_not_to_be_mixed_with_other_actions():
 
 
 @pytest.mark.parametrize("options", [{"n_actions": 0}, {"n_actions": 2, "complexity": 0.0}])
-def test_wrong_numbers_are_refused(options):
+def test_wrong_numbers_are_rejected(options):
     with pytest.raises(InvalidParameter):
         kb.KernelEpochGreedy(Linear(), **options)

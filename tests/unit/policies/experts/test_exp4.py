@@ -96,7 +96,7 @@ def test_weights_do_not_depend_on_the_order_of_late_rewards():
     np.testing.assert_allclose(policy.weights, other.weights, rtol=1e-12)
 
 
-def test_amended_and_unlearnt_rewards_leave_the_weights_of_the_right_ones():
+def test_amended_and_unlearned_rewards_leave_the_weights_of_the_right_ones():
     policy, rng = a_policy(reward_range=(0.0, 5.0)), np.random.default_rng(6)
     decisions = [policy.choose(rng.normal(size=(3, 3))) for _ in range(4)]
     straight = policy.copy()
@@ -111,6 +111,7 @@ def test_amended_and_unlearnt_rewards_leave_the_weights_of_the_right_ones():
     assert np.abs(policy.weights - straight.weights).max() > 1e-6
 
 
+@pytest.mark.filterwarnings("ignore::kernelbandits.errors.GuaranteeVoid")
 def test_weights_neither_overflow_nor_vanish():
     policy = kb.EXP4(constant_experts(2), horizon=1, uniform_factor=0.5, seed=0)
     decision = replace(policy.choose(np.eye(2)), propensity=1e-6, id="")
@@ -122,7 +123,7 @@ def test_weights_neither_overflow_nor_vanish():
     assert policy.probabilities(np.eye(2)).min() > 0.0
 
 
-def test_a_decision_without_its_memo_or_propensity_is_refused_and_changes_nothing():
+def test_a_decision_without_its_memo_or_propensity_is_rejected_and_changes_nothing():
     policy = a_policy()
     decision, before = policy.choose(np.eye(3)), policy.weights
 
@@ -144,6 +145,6 @@ def test_a_memo_holds_a_number_per_expert_however_many_actions():
 
 
 @pytest.mark.parametrize("options", [{"horizon": 0}, {"horizon": 9, "uniform_factor": 0.0}])
-def test_wrong_numbers_are_refused(options):
+def test_wrong_numbers_are_rejected(options):
     with pytest.raises(InvalidParameter):
         kb.EXP4(experts(), **options)

@@ -97,7 +97,9 @@ def test_a_run_solves_at_rounds_that_are_powers_of_two(factor):
     n_actions, delta, n_policies = 3, 0.3, 15
     rng = np.random.default_rng(3)
     experts = scorers(rng, n_policies)
-    policy = kb.ILOVETOCONBANDITS(experts, n_actions=n_actions, failure_probability=delta, regret_factor=factor, seed=0)
+    policy = kb.ILOVETOCONBANDITS(
+        experts, n_actions=n_actions, failure_probability=delta, regret_factor=factor, uniform_factor="theory", seed=0
+    )
     sums, rounds = np.zeros(n_policies), []
     assert (policy.mixing, policy.weights[0]) == (pytest.approx(1 / 6), 1.0)
 

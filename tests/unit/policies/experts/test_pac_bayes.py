@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import kernelbandits as kb
-from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.errors import DecisionError, InvalidContexts, InvalidParameter
 from kernelbandits.policies.experts import k_means_centers
 
 CENTERS = np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, 2.0]])
@@ -20,13 +20,13 @@ class Printed:
 
     def __init__(self, n):
         self.n, self.t = n, 1
-        self.habit = [1 / n] * n
+        self.marginal = [1 / n] * n
         self.earned = {(s, a): 0.0 for s in range(3) for a in range(n)}
         self.visits = [0] * 3
 
     def rule(self, s):
         g = 1.7 * (self.n * self.t) ** (1 / 3)
-        raw = [self.habit[a] * exp(g * self.earned[s, a] / max(1, self.visits[s])) for a in range(self.n)]
+        raw = [self.marginal[a] * exp(g * self.earned[s, a] / max(1, self.visits[s])) for a in range(self.n)]
         return [value / sum(raw) for value in raw]
 
     def probabilities(self, s):
@@ -37,7 +37,7 @@ class Printed:
         p, rule = self.probabilities(s), self.rule(s)
         self.earned[s, a] += reward / p[a]
         self.visits[s] += 1
-        self.habit = [(1 - 1 / 3) * h + 1 / 3 * r for h, r in zip(self.habit, rule, strict=True)]
+        self.marginal = [(1 - 1 / 3) * h + 1 / 3 * r for h, r in zip(self.marginal, rule, strict=True)]
         self.t += 1
 
 
@@ -52,8 +52,8 @@ def test_it_is_the_algorithm_as_printed():
         policy.learn(decision, 4.0 * reward - 3.0)
         printed.learn(state, decision.action, reward)
 
-    np.testing.assert_allclose(policy.habit, printed.habit, rtol=1e-9)
-    assert policy.habit.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(policy.marginal, printed.marginal, rtol=1e-9)
+    assert policy.marginal.sum() == pytest.approx(1.0)
 
 
 def test_estimates_are_unbiased_by_enumeration():
@@ -85,12 +85,12 @@ def test_the_state_is_the_nearest_center_of_what_actions_share():
         policy.choose(np.zeros((4, 3)))
 
 
-def test_fewer_actions_move_the_habit_only_among_those_that_are_there():
+def test_fewer_actions_move_the_marginal_only_among_those_that_are_there():
     policy, contexts = a_policy(), np.zeros((4, 2))
     for _ in range(30):
         decision = policy.choose(contexts)
         policy.learn(decision, float(decision.action == 1))
-    habit = policy.habit
+    habit = policy.marginal
 
     short = policy.choose(contexts[:2])
     policy.learn(short, 1.0)
@@ -99,9 +99,9 @@ def test_fewer_actions_move_the_habit_only_among_those_that_are_there():
 
     assert short.action in (0, 1)
     assert masked.action in (1, 3)
-    assert policy.habit[2] == habit[2]
-    assert policy.habit.sum() == pytest.approx(1.0)
-    with pytest.raises(NotSupported, match="n_actions=5"):
+    assert policy.marginal[2] == habit[2]
+    assert policy.marginal.sum() == pytest.approx(1.0)
+    with pytest.raises(InvalidContexts, match="n_actions=5"):
         policy.choose(np.zeros((5, 2)))
 
 
@@ -116,7 +116,7 @@ def test_nothing_overflows_where_propensities_are_tiny():
     assert policy.choose(np.zeros((2, 1)), eligible=np.array([True, False])).propensity == 1.0
 
 
-def test_a_decision_about_other_actions_or_states_is_refused():
+def test_a_decision_about_other_actions_or_states_is_rejected():
     policy = a_policy()
     decision = policy.choose(np.zeros((4, 2)))
 

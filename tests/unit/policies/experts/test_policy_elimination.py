@@ -58,16 +58,24 @@ def test_a_step_multiplies_the_weights_by_the_variances():
     assert_allclose(balance.weights, weights, rtol=1e-12)
 
 
-def test_a_run_is_the_algorithm_written_out():
-    n_actions, delta, factor = 3, 0.3, 0.2
+@pytest.mark.parametrize(("factor", "mixing_factor"), [(0.2, 1.0), (0.1, 0.3)])
+def test_a_run_is_the_algorithm_written_out(factor, mixing_factor):
+    n_actions, delta = 3, 0.3
     rng, chance = np.random.default_rng(1), np.random.default_rng(2)
     experts = scorers(rng, 12)
-    policy = kb.PolicyElimination(experts, n_actions=n_actions, failure_probability=delta, exploration=factor, seed=0)
+    policy = kb.PolicyElimination(
+        experts,
+        n_actions=n_actions,
+        failure_probability=delta,
+        exploration=factor,
+        uniform_factor=mixing_factor,
+        seed=0,
+    )
     active, sums, rounds, sizes = np.arange(12), np.zeros(12), [], []
 
     for t in range(1, 161):
         contexts = rng.normal(size=(n_actions, 3))
-        mixing = min(1 / 6, sqrt(log(4 * 12 * t**2 / delta) / (6 * t)))
+        mixing = min(1 / 6, mixing_factor * sqrt(log(4 * 12 * t**2 / delta) / (6 * t)))
         assert policy.mixing == pytest.approx(mixing)
         if t % 8 == 0:
             assert meets_the_bound(rounds, policy.weights, active, mixing, n_actions)
@@ -81,11 +89,12 @@ def test_a_run_is_the_algorithm_written_out():
         rounds.append((picks, n_actions))
         sums += reward * (picks == decision.action) / decision.propensity
         half_width = factor * 2 * sqrt(6 * log(4 * 12 * t**2 / delta) / t)
-        active = active[sums[active] / t >= (sums[active] / t).max() - 2 * half_width]
+        if t >= factor * 6 * log(4 * 12 * t**2 / delta):
+            active = active[sums[active] / t >= (sums[active] / t).max() - 2 * half_width]
         assert_array_equal(policy.active, active)
         sizes.append(len(active))
 
-    assert sizes[0] == 12
+    assert sizes[0] == sizes[3] == 12
     assert 1 <= sizes[-1] < 12
     assert not np.delete(policy.weights, active).any()
 
@@ -108,3 +117,28 @@ def test_the_width_of_the_proof_drops_nothing_in_a_few_thousand_rounds():
     half_width = 2 * sqrt(2 * 3 * policy._confidence(4000) / 4000)
 
     assert half_width == pytest.approx(0.386, abs=1e-3)
+
+
+@pytest.mark.parametrize("exploration", [0.02, 0.05, 0.2])
+def test_the_first_rewards_eliminate_nobody(exploration):
+    """One reward of a hundred actions has a weight of about 100, where b_1 is 17 with an exploration of 0.2."""
+    experts = [ConstantExpert(row) for row in range(100)] + [ConstantExpert(row) for row in range(20)]
+    policy = kb.PolicyElimination(experts, n_actions=100, exploration=exploration, seed=0)
+    actions = np.zeros((100, 1))
+
+    for _ in range(20):
+        policy.learn(policy.choose(actions), 1.0)
+
+    assert len(policy.active) == 120
+
+
+def test_a_small_exploration_eliminates_once_there_is_evidence():
+    """Negative control of the waiting: after some hundred rounds only good actions are left."""
+    policy = kb.PolicyElimination([ConstantExpert(row) for row in range(5)], n_actions=5, exploration=0.1, seed=0)
+    rng = np.random.default_rng(0)
+
+    for _ in range(600):
+        decision = policy.choose(np.zeros((5, 1)))
+        policy.learn(decision, float(rng.uniform() < (0.9 if decision.action == 2 else 0.2)))
+
+    assert policy.active.tolist() == [2]

@@ -137,13 +137,19 @@ def test_a_run_solves_the_program_of_the_authors(schedule):
     rng = np.random.default_rng(3)
     experts = scorers(rng, 6)
     policy = kb.RandomizedUCB(
-        experts, n_actions=n_actions, failure_probability=delta, regret_factor=factor, schedule=schedule, seed=0
+        experts,
+        n_actions=n_actions,
+        failure_probability=delta,
+        regret_factor=factor,
+        uniform_factor=1.0,
+        schedule=schedule,
+        seed=0,
     )
     sums, rounds = np.zeros(6), []
     assert policy.mixing == pytest.approx(1 / 6)
     assert_allclose(policy.weights, 1 / 6)
 
-    for n_learnt in range(1, 65):
+    for n_learned in range(1, 65):
         contexts = rng.normal(size=(n_actions, 3))
         picks = np.array([np.argmax(contexts @ np.array(expert.direction)) for expert in experts])
         decision, before = policy.choose(contexts), policy.weights
@@ -152,16 +158,16 @@ def test_a_run_solves_the_program_of_the_authors(schedule):
 
         rounds.append((picks, n_actions))
         sums += reward * (picks == decision.action) / decision.propensity
-        if schedule == "doubling" and n_learnt not in (1, 2, 4, 8, 16, 32, 64):
+        if schedule == "doubling" and n_learned not in (1, 2, 4, 8, 16, 32, 64):
             assert_allclose(policy.weights, before)
             continue
-        t = n_learnt + 1
-        confidence = [2 * log(6 * s / delta) for s in (n_learnt, t)]
+        t = n_learned + 1
+        confidence = [2 * log(6 * s / delta) for s in (n_learned, t)]
         program = policy.program()
         assert policy.mixing == program.mixing == pytest.approx(min(1 / 6, sqrt(confidence[1] / (6 * t))))
-        assert (program.floor, program.curvature) == (12.0, pytest.approx(n_learnt / (factor * confidence[0])))
-        assert_allclose(program.regrets, (sums.max() - sums) / n_learnt, atol=1e-12)
-        if n_learnt % 8 == 0:
+        assert (program.floor, program.curvature) == (12.0, pytest.approx(n_learned / (factor * confidence[0])))
+        assert_allclose(program.regrets, (sums.max() - sums) / n_learned, atol=1e-12)
+        if n_learned % 8 == 0:
             assert slow_excess(rounds, policy.weights, program) <= 1e-9
             assert policy.gap <= policy.tolerance
 
@@ -177,3 +183,26 @@ def test_where_the_constraint_binds_policies_besides_the_best_are_played():
 
     assert lenient.weights[3] == pytest.approx(0.0, abs=1e-9)
     assert (1 - 2 * 0.02) * strict.weights[3] + 0.02 == pytest.approx(1 / 8, rel=1e-3)
+
+
+def test_the_gap_of_a_policy_is_within_the_tolerance():
+    """After 512 rounds the variance constraint binds, and the regret is far above its distance from a bound."""
+    experts, tolerance = scorers(np.random.default_rng(5), 6), 1e-5
+    policy = kb.RandomizedUCB(
+        experts,
+        n_actions=2,
+        failure_probability=0.2,
+        regret_factor=1e6,
+        uniform_factor=1.0,
+        tolerance=tolerance,
+        seed=1,
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(512):
+        decision = policy.choose(rng.normal(size=(2, 3)))
+        policy.learn(decision, float(np.clip(0.5 + 0.3 * decision.context[0], 0.0, 1.0)))
+
+    assert policy.weights @ (policy.values.max() - policy.values) > 20 * tolerance
+    assert 0.0 <= policy.gap <= tolerance
+    confidence = 2.0 * log(6 * 513 / 0.2)  # C_t of the next round
+    assert policy.program().mixing == pytest.approx(min(0.25, sqrt(confidence / (2 * 2 * 513))), rel=1e-12)

@@ -1,0 +1,380 @@
+"""Ridge regression on the coordinates of points in the span of a dictionary: the algebra of the Nyström posterior."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kernelbandits._threads import limit_blas_threads
+from kernelbandits.errors import NotPositiveSemidefinite
+from kernelbandits.kernels import Kernel
+from kernelbandits.posterior._projection_loops import substitution_loops
+from kernelbandits.posterior.base import check_no_overflow
+from kernelbandits.posterior.cholesky import GrowingCholesky, solve_lower
+from kernelbandits.types import Indices, Matrix, Points, Vector
+
+__all__ = ["SMALLEST_RESIDUAL", "Located", "Projection"]
+
+SMALLEST_RESIDUAL: Final = 1e-10
+"""Fraction of k(x, x) below which a residual is rounding: a point with a smaller one is no atom."""
+
+INDEFINITE: Final = 1e-5
+"""Fraction of k(x, x) that may be missing: nearly dependent atoms explain up to 2e-6 too much."""
+
+FEW_POINTS: Final = 8
+"""Largest number of points for which a compiled substitution is faster than BLAS: 500 atoms and two points take 20 µs
+instead of 53."""
+
+FEWEST_BUFFERED: Final = 64
+BUFFERED_SHARE: Final = 4
+"""Rank-one changes collected before the factor of G is computed again: at least 64, and a quarter of the dictionary.
+Below, a new factor costs more than the changes; above, the changes cost more than the factor."""
+
+
+class _Triangle:
+    """A growing factor as one contiguous matrix, for queries: BLAS would copy a part of a larger one in every call."""
+
+    __slots__ = ("_factor", "_size", "_whole")
+
+    def __init__(self) -> None:
+        self._factor: GrowingCholesky | None = None
+        self._size = 0
+        self._whole: Matrix = np.zeros((0, 0))
+
+    def solve(self, factor: GrowingCholesky, right: Matrix) -> Matrix:
+        """L⁻¹ B, as far as L goes, in the place of B; B must be C-contiguous."""
+        if factor is not self._factor or factor.size != self._size:
+            whole = np.zeros((factor.size, factor.size))
+            for panel in factor.panels:
+                whole[panel.rows, : panel.start] = panel.left[: panel.n_rows]
+                whole[panel.rows, panel.rows] = panel.triangle()
+            self._factor, self._size, self._whole = factor, factor.size, whole
+        n_columns = right.shape[1]
+        if not (self._size and n_columns):
+            return right
+        if n_columns <= FEW_POINTS and self._size == len(right):
+            if substitution_loops.is_compiled:
+                rows = np.array(right.T, order="C")
+                substitution_loops.substitute(self._whole, rows)
+                return rows.T
+            substitution_loops.record_work(self._size**2 * n_columns)
+        solve_lower(self._whole, right[: self._size])
+        return right
+
+    def __reduce__(self) -> tuple[type[_Triangle], tuple[()]]:
+        """Copy as an empty one."""
+        return _Triangle, ()
+
+
+class Located(NamedTuple):
+    """Points in the coordinates of a projection, one column per point."""
+
+    prior: Vector
+    """k(x, x)."""
+
+    coordinates: Matrix
+    """z = L⁻¹ k_Z."""
+
+    whitened: Matrix
+    """v = F⁻¹ z."""
+
+    changes: Matrix
+    """c = U v."""
+
+    residual: Vector
+    """k(x, x) − ‖z‖², at least 0."""
+
+    def column(self, place: int) -> Located:
+        """One of the points."""
+        part = slice(place, place + 1)
+        _, coordinates, whitened, changes, _ = self
+        return Located(self.prior[part], coordinates[:, part], whitened[:, part], changes[:, part], self.residual[part])
+
+
+class Projection:
+    """Ridge regression of rewards on z(x) = L⁻¹ k_Z(x), for atoms Z with K_ZZ = L Lᵀ.
+
+    With counts n and reward sums s of the observed points,
+
+        G = γI + Σ n z zᵀ = F (I + VVᵀ) Fᵀ,   b = Σ s z,
+
+    where F is a Cholesky factor that is computed now and then, and V holds the observations since, in the coordinates
+    v = F⁻¹z. With (I + VVᵀ)⁻¹ = I − UᵀU, one row of U per observation, and w = Fᵀ G⁻¹ b,
+
+        zᵀ G⁻¹ z = ‖v‖² − ‖Uv‖²,   mean = vᵀw,
+
+    so a query takes two triangular solves and a product with U, and an observation one row of U. What an observation or
+    a new atom changes is appended, or replaced as a whole, so `mark` and `put_back` cost nothing.
+    """
+
+    def __init__(self, kernel: Kernel, *, regularization: float) -> None:
+        self.kernel = kernel
+        self.regularization = regularization
+        self._is_certified = kernel.is_certified
+        self.size = 0
+        """Number of atoms."""
+        self._store: Any = None
+        self._lower = GrowingCholesky()  # L
+        self._factor = GrowingCholesky()  # F
+        self._lower_triangle, self._factor_triangle = _Triangle(), _Triangle()
+        self._precision: Matrix = np.zeros((0, 0))  # G without the buffered observations, in the corner of a buffer
+        self._changes: Matrix = np.zeros((0, 0))  # rows of U
+        self._buffered: Matrix = np.zeros((0, 0))  # their sqrt(n) z
+        self._n_buffered = 0
+        self._moments: Vector = np.zeros(0)  # b
+        self._target: Vector = np.zeros(0)  # w
+        self.log_det_gain = 0.0
+        """Ln det(G/γ)."""
+        self.fit = 0.0
+        """bᵀ G⁻¹ b: what the mean explains of the squared rewards, and γ‖θ‖²."""
+
+    # -- rolling back --------------------------------------------------------------------------------------------------
+
+    def mark(self) -> tuple[Any, ...]:
+        """State, for `put_back`."""
+        return (
+            self.size, self._store, self._lower, self._factor, self._factor.size, self._precision, self._changes,
+            self._buffered, self._n_buffered, self._moments, self._target, self.log_det_gain, self.fit,
+        )  # fmt: skip
+
+    def put_back(self, mark: tuple[Any, ...]) -> None:
+        """Restore a former state."""
+        (
+            self.size, self._store, self._lower, self._factor, factor_size, self._precision, self._changes,
+            self._buffered, self._n_buffered, self._moments, self._target, self.log_det_gain, self.fit,
+        ) = mark  # fmt: skip
+        self._lower.truncate(self.size)
+        self._factor.truncate(factor_size)
+
+    # -- querying ------------------------------------------------------------------------------------------------------
+
+    @property
+    def points(self) -> Points:
+        """Atoms; requires one."""
+        return self.kernel.kind.view(self._store, self.size)
+
+    @property
+    def precision(self) -> Matrix:
+        """Copy of G."""
+        size, buffered = self.size, self._buffered[: self._n_buffered, : self.size]
+        return self._precision[:size, :size] + buffered.T @ buffered
+
+    @property
+    def moments(self) -> Vector:
+        """B."""
+        return self._moments
+
+    @property
+    def factor(self) -> GrowingCholesky:
+        """F; not changed in place, except by new atoms."""
+        return self._factor
+
+    def locate(self, points: Points, prior: Vector) -> Located:
+        """Coordinates of points with these k(x, x)."""
+        size, n_points = self.size, len(prior)
+        if not size:
+            nothing = np.zeros((0, n_points))
+            return Located(prior, nothing, nothing, np.zeros((self._n_buffered, n_points)), prior)
+        with limit_blas_threads(float(size) ** 2 * n_points):
+            similarity = np.ascontiguousarray(self.kernel.gram(self.points, points))
+            coordinates = self._lower_triangle.solve(self._lower, similarity)
+        residual = prior - np.einsum("mn,mn->n", coordinates, coordinates)
+        check_no_overflow(residual)
+        if not self._is_certified and (residual < -INDEFINITE * prior).any():
+            raise NotPositiveSemidefinite(
+                "These similarities are not positive semi-definite: the dictionary explains more than k(x, x). Nothing "
+                "was changed. Repair them first: kb.kernels.repair(table, method='clip')."
+            )
+        return self.at(coordinates, prior, np.maximum(residual, 0.0))
+
+    def at(self, coordinates: Matrix, prior: Vector, residual: Vector) -> Located:
+        """Points with known coordinates, one column per point."""
+        size = self.size
+        with limit_blas_threads(float(size) * coordinates.size):
+            whitened = self._factor_triangle.solve(self._factor, np.array(coordinates, order="C"))
+            changes = self._changes[: self._n_buffered, :size] @ whitened
+        return Located(prior, coordinates, whitened, changes, residual)
+
+    def mean(self, located: Located) -> Vector:
+        """Mean at each point."""
+        mean: Vector = self._target @ located.whitened
+        return mean
+
+    def explained(self, located: Located) -> Vector:
+        """zᵀ G⁻¹ z of each point."""
+        _, _, whitened, changes, _ = located
+        squares: Vector = np.einsum("mn,mn->n", whitened, whitened) - np.einsum("pn,pn->n", changes, changes)
+        return np.maximum(squares, 0.0, out=squares)
+
+    def covariance(self, left: Located, right: Located) -> Matrix:
+        """zᵀ G⁻¹ z' of every pair."""
+        explained: Matrix = left.whitened.T @ right.whitened - left.changes.T @ right.changes
+        return explained
+
+    @property
+    def weights(self) -> Vector:
+        """θ = G⁻¹ b: weights of the coordinates in the mean."""
+        return self._factor.solve_transposed(self._target[:, None].copy())[:, 0]
+
+    @property
+    def dual_weights(self) -> Vector:
+        """α = L⁻ᵀ θ: mean = Σ α k(x, atom)."""
+        return self._lower.solve_transposed(self.weights[:, None].copy())[:, 0]
+
+    # -- observations --------------------------------------------------------------------------------------------------
+
+    def add(self, located: Located, count: float, total: float) -> None:
+        """Add `count` observations of one located point with reward sum `total`."""
+        size, used = self.size, self._n_buffered
+        z, v, c = located.coordinates[:, 0], located.whitened[:, 0], located.changes[:, 0]
+        self._make_room(used + 1, size)
+        gain = v - c @ self._changes[:used, :size]  # (I + VVᵀ)⁻¹ v
+        explained = count * max(0.0, float(v @ v) - float(c @ c))
+        grown = sqrt(1.0 + explained)
+        change, kept = self._changes[used], self._buffered[used]
+        change[size:] = kept[size:] = 0.0
+        np.multiply(gain, sqrt(count) / grown, out=change[:size])
+        np.multiply(z, sqrt(count), out=kept[:size])
+        self._n_buffered = used + 1
+        mean = float(v @ self._target)
+        surprise = (total - count * mean) / (1.0 + explained)
+        self.fit += mean * total + surprise * (total / count * explained + mean)
+        self._target = self._target + gain * surprise
+        self._moments = self._moments + total * z
+        self.log_det_gain += 2.0 * log(grown)
+        if self._n_buffered >= max(FEWEST_BUFFERED, size // BUFFERED_SHARE):
+            self.refactor()
+
+    def add_many(self, coordinates: Matrix, counts: Vector, sums: Vector) -> None:
+        """Add observations of many points, one column of coordinates per point."""
+        scaled = coordinates * np.sqrt(counts)
+        with limit_blas_threads(float(self.size) * scaled.size):
+            self._replace(self.precision + scaled @ scaled.T, self._moments + coordinates @ sums)
+
+    def subtract(self, coordinates: Matrix, counts: Vector, sums: Vector) -> bool:
+        """Remove observations; whether they can have been there. If not, nothing is changed."""
+        mark = self.mark()
+        scaled = coordinates * np.sqrt(counts)
+        try:
+            self._replace(
+                self.precision - scaled @ scaled.T, self._moments - coordinates @ sums, slack=SMALLEST_RESIDUAL
+            )
+        except np.linalg.LinAlgError:
+            self.put_back(mark)
+            return False
+        return True
+
+    def retarget(self, moments: Vector) -> None:
+        """Adopt another b."""
+        used, size = self._n_buffered, self.size
+        solved = self._factor.solve(moments[:, None].copy())[:, 0]
+        self._target = solved - (self._changes[:used, :size] @ solved) @ self._changes[:used, :size]
+        self._moments = moments
+        self.fit = float(solved @ self._target)
+
+    def replace(self, coordinates: Matrix, counts: Vector, sums: Vector) -> None:
+        """Compute G and b anew from all observations."""
+        scaled = coordinates * np.sqrt(counts)
+        with limit_blas_threads(float(self.size) * scaled.size):
+            precision = scaled @ scaled.T
+        precision[np.diag_indices_from(precision)] += self.regularization
+        self._replace(precision, coordinates @ sums)
+
+    def set_sums(self, precision: Matrix, moments: Vector) -> None:
+        """Adopt G and b."""
+        self._replace(precision, moments)
+
+    def refactor(self) -> None:
+        """Compute F from G."""
+        self._replace(self.precision, self._moments)
+
+    def _replace(self, precision: Matrix, moments: Vector, *, slack: float | None = None) -> None:
+        """Adopt G and b; the smallest eigenvalue of G is at least γ, and a smaller pivot is rounding.
+
+        With `slack`, raises LinAlgError, without changes, if a pivot is below γ by more than this fraction of G.
+        """
+        gamma, size = self.regularization, self.size
+        factor = GrowingCholesky()
+        if size:
+            factor.append(np.empty((0, size)), precision, floor=None if slack is not None else gamma)
+            if slack is not None and factor.smallest_pivot() < gamma - slack * float(np.trace(precision)):
+                raise np.linalg.LinAlgError("These observations were not there.")
+        self._factor, self._precision, self._n_buffered = factor, precision, 0
+        self._changes = self._buffered = np.zeros((0, size))
+        self._moments = moments
+        self._target = factor.solve(moments[:, None].copy())[:, 0]
+        self.log_det_gain = factor.log_determinant() - size * log(gamma)
+        self.fit = float(self._target @ self._target)
+
+    # -- atoms ---------------------------------------------------------------------------------------------------------
+
+    def select(self, points: Points, prior: Vector, least: float, most: int) -> tuple[Indices, Matrix]:
+        """Points that should become atoms: largest residual first, while it exceeds `least`, at most `most` of them.
+
+        Returns them, and the coordinates of all points in the span of these and the atoms.
+        """
+        from scipy.linalg.lapack import dpstrf
+
+        located = self.locate(points, prior)
+        left = self.kernel.gram(points) - located.coordinates.T @ located.coordinates
+        smallest = max(least, SMALLEST_RESIDUAL * float(prior.max(initial=0.0)))
+        factor, order, rank, _ = dpstrf(left.T, tol=smallest, lower=1)
+        rank = min(rank, most)
+        chosen = order[:rank].astype(np.intp) - 1
+        rows = np.empty((rank, len(prior)))
+        rows[:, order - 1] = np.tril(factor)[:, :rank].T
+        return chosen, np.vstack([located.coordinates, rows])
+
+    def append(self, points: Points, coordinates: Matrix) -> None:
+        """Append atoms with these coordinates, the last ones triangular. G and b must be set afterwards."""
+        size, n_new = self.size, coordinates.shape[1]
+        if not n_new:
+            return
+        self._store = self.kernel.kind.grow(self._store if size else None, size, points)
+        corner = np.tril(coordinates[size:].T)
+        self._lower.write(np.ascontiguousarray(coordinates[:size]), corner)
+        self.size = size + n_new
+        self._changes = self._buffered = np.zeros((0, self.size))
+        self._n_buffered = 0
+
+    def append_one(self, point: Points, located: Located, cross: Vector, square: float, total: float) -> None:
+        """Append a located point as an atom.
+
+        With c the new coordinate of the observed points, `cross` = Σ n c z, `square` = Σ n c², `total` = Σ s c.
+        """
+        size, used, gamma = self.size, self._n_buffered, self.regularization
+        self._store = self.kernel.kind.grow(self._store if size else None, size, point)
+        self._lower.append_solved(located.coordinates[:, 0], sqrt(float(located.residual[0])))
+        solved = self._factor.solve(cross[:, None].copy())[:, 0]  # F⁻¹ g
+        row = solved - (self._changes[:used, :size] @ solved) @ self._changes[:used, :size]
+        pivot = sqrt(max(gamma + square - float(row @ solved), gamma))
+        self._factor.append_solved(row, pivot)
+        added = (total - float(solved @ self._target)) / pivot
+        self._target = np.append(self._target, added)
+        self.fit += added * added
+        self._moments = np.append(self._moments, total)
+        self._make_room(used, size + 1)
+        self._changes[:used, size] = self._buffered[:used, size] = 0.0
+        if size + 1 > len(self._precision):
+            larger = np.zeros((2 * size + 16, 2 * size + 16))
+            larger[:size, :size] = self._precision[:size, :size]
+            self._precision = larger
+        self._precision[size, :size] = self._precision[:size, size] = cross
+        self._precision[size, size] = gamma + square
+        self.log_det_gain += 2.0 * log(pivot) - log(gamma)
+        self.size = size + 1
+
+    def _make_room(self, n_rows: int, n_columns: int) -> None:
+        """Enlarge the buffers of recent observations."""
+        rows, columns = self._changes.shape
+        if n_rows <= rows and n_columns <= columns:
+            return
+        wanted = max(FEWEST_BUFFERED, n_columns // BUFFERED_SHARE + 1)
+        rows, columns = max(rows, wanted, n_rows), max(columns, n_columns if n_columns <= columns else n_columns + 64)
+        used, size = self._n_buffered, min(self.size, self._changes.shape[1])
+        larger = np.zeros((2, rows, columns))
+        larger[0, :used, :size] = self._changes[:used, :size]
+        larger[1, :used, :size] = self._buffered[:used, :size]
+        self._changes, self._buffered = larger
