@@ -1,0 +1,250 @@
+"""The commands around a service, its client, and the guide that says how to use both."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import kernelbandits as kb
+from kernelbandits.cli.main import main
+from kernelbandits.service import Client, ServiceError
+from services import STRINGS, check, served
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "guides" / "service.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def service(tmp_path):
+    with served(tmp_path / "data") if (tmp_path / "data").mkdir() is None else None as found:
+        found.client.create("first", STRINGS, default_reward=0.0)
+        found.client.act("first", "start")
+        yield found
+
+
+def run(capsys, *arguments, status=0):
+    """Run a command with --json; return what it printed."""
+    capsys.readouterr()
+    try:
+        ended = main([*arguments, "--json"])
+    except SystemExit as leaving:
+        ended = leaving.code
+    found = capsys.readouterr()
+    assert ended == status, found.err
+    return json.loads(found.out) if status == 0 else found.err + found.out
+
+
+def test_decide_reward_show_tail_and_erase(service, capsys):
+    remote = ["--url", service.url]
+    made = run(capsys, "decide", "first", "a=Cheap flights to Rome", "b=Rome wins", "--id", "d1", *remote)
+    assert made["decision_id"] == "d1"
+    assert run(capsys, "reward", "first", "d1", "0.5", *remote)["learned"] == 0.5
+    assert run(capsys, "experiment", "show", "first", *remote)["state"] == "running"
+    assert run(capsys, "experiment", "pause", "first", *remote)["state"] == "paused"
+    assert run(capsys, "experiment", "resume", "first", *remote)["state"] == "running"
+    assert main(["tail", "first", "-n", "3", *remote]) == 0
+    assert "learn" in capsys.readouterr().out
+    assert run(capsys, "snapshot", *remote)["seq"] > 3
+    service.client.decide("first", [{"id": "a", "x": "secret"}], id="d2", subject="anna")
+    assert run(capsys, "erase", "first", "--subject", "anna", *remote)["n_erased"] == 1
+    assert "not-found" in run(capsys, "reward", "first", "none", "1", *remote, status=2)
+    assert "unreachable" in run(capsys, "reward", "first", "none", "1", "--url", "http://127.0.0.1:9", status=2)
+
+
+def test_experiments_are_created_from_a_file(service, capsys, tmp_path):
+    text = next(block for block in re.findall(r"```text\n(.*?)```", GUIDE, re.DOTALL) if '"name": "news"' in block)
+    (tmp_path / "news.json").write_text(text)
+
+    made = run(capsys, "experiment", "create", str(tmp_path / "news.json"), "--url", service.url)
+
+    assert (made["name"], made["state"]) == ("news", "running")
+    (tmp_path / "bad.json").write_text("[1]")
+    assert "no JSON object" in run(
+        capsys, "experiment", "create", str(tmp_path / "bad.json"), "--url", service.url, status=2
+    )
+
+
+def test_logs_are_verified_replayed_exported_backed_up_and_restored(service, capsys, tmp_path):
+    client, data = service.client, ["--data", str(tmp_path / "data")]
+    for number in range(12):
+        client.decide("first", [{"id": "a", "x": "one"}, {"id": "b", "x": f"two {number % 3}"}], id=f"d{number}")
+        client.reward("first", f"d{number}", number / 12)
+    client.request("POST", "/v1/snapshot")
+
+    found = run(capsys, "verify", *data)
+    assert (found["is_sound"], found["findings"]) == (True, [])
+    record = service.learner.experiments["first"].model.record
+    assert found["records"] == {"first/p1": record}
+    assert found["choices"] == {"first/p1": {"n_checked": 12, "n_differ": 0}}
+
+    into = tmp_path / "then.kb"
+    replayed = run(capsys, "replay", "first", "--into", str(into), *data)
+    assert (replayed["record"], replayed["n_learned"]) == (record, 12)
+    assert kb.load(into).round_index == 13
+    earlier = run(capsys, "replay", "first", "--to", "15", *data)
+    assert 0 < earlier["n_learned"] < 12
+
+    assert run(capsys, "export", "first", str(tmp_path / "log.ndjson"), *data)["n_rows"] == found["n_rows"] - 1
+    assert len((tmp_path / "log.ndjson").read_text().splitlines()) == found["n_rows"] - 1
+    assert "file .parquet or .ndjson" in run(capsys, "export", "first", str(tmp_path / "log.txt"), *data, status=2)
+
+    assert run(capsys, "backup", str(tmp_path / "copy"), *data)["n_rows"] == found["n_rows"]
+    restored = ["--data", str(tmp_path / "restored")]
+    assert run(capsys, "restore", str(tmp_path / "copy"), *restored)["n_rows"] == found["n_rows"]
+    assert run(capsys, "verify", *restored)["records"] == {"first/p1": record}
+    assert "has a database already" in run(capsys, "restore", str(tmp_path / "copy"), *restored, status=2)
+    assert "is no backup" in run(capsys, "restore", str(tmp_path), *restored, status=2)
+    doctor = run(capsys, "doctor", *restored)
+    assert (doctor["n_rows"], doctor["sync_seconds"] > 0.0) == (found["n_rows"], True)
+
+
+def test_verify_and_doctor_end_with_3_where_something_is_wrong(service, capsys, tmp_path):
+    import sqlite3
+
+    service.client.decide("first", [{"id": "a", "x": "one"}], id="d1")
+    assert run(capsys, "backup", str(tmp_path / "copy"), "--data", str(tmp_path / "data"))["n_rows"]
+    with sqlite3.connect(tmp_path / "copy" / "log.db") as other:
+        other.execute("UPDATE log SET body = '{}' WHERE type = 'decision'")
+    other.close()
+
+    assert "has another body" in run(capsys, "verify", "--data", str(tmp_path / "copy"), status=3)
+    assert "has another body" in run(capsys, "doctor", "--data", str(tmp_path / "copy"), status=3)
+    assert "kernelbandits init" in run(capsys, "doctor", "--data", str(tmp_path / "none"), status=3)
+    assert run(capsys, "init", "--data", str(tmp_path / "new"))["database"].endswith("log.db")
+    assert main(["doctor", "--data", str(tmp_path / "new")]) in (0, None)
+
+
+def test_keys_are_created_listed_and_revoked(service, capsys, tmp_path):
+    data = ["--data", str(tmp_path / "data")]
+    made = run(capsys, "keys", "create", "--scope", "read", "--scope", "decide", "--experiment", "first", *data)
+    assert [one["id"] for one in run(capsys, "keys", "list", *data)] == [made["id"]]
+    with Client(service.url, key=made["key"], retries=0) as client:
+        assert client.show("first")["name"] == "first"
+        assert run(capsys, "keys", "revoke", made["id"], *data)["revoked"]
+        with pytest.raises(ServiceError, match="revoked"):
+            client.show("first")
+    assert run(capsys, "keys", "list", *data)[0]["revoked"]
+    assert "no key" in run(capsys, "keys", "revoke", "none", *data, status=2)
+
+
+@pytest.mark.parametrize("ending", ["ndjson", "csv", "dsjson"])
+def test_decisions_that_were_made_elsewhere_are_imported(service, capsys, tmp_path, ending):
+    rows = {"class": "KernelUCB", "kernel": {"class": "Gaussian", "length_scale": 1.0}, "exploration": 0.5}
+    service.client.create("rows", rows)
+    service.client.act("rows", "start")
+    path = tmp_path / f"history.{ending}"
+    if ending == "ndjson":
+        actions = [{"id": "a", "x": [1.0, 0.0]}, {"id": "b", "x": [0.0, 1.0]}]
+        taken = {"action_id": "b", "propensity": 0.25}
+        path.write_text(
+            "".join(json.dumps({"actions": actions, "taken": taken, "reward": 0.5}) + "\n" for _ in range(3))
+        )
+    elif ending == "csv":
+        path.write_text("reward,first,second\n0.5,1,0\n0.25,0,1\n1,1,1\n")
+    else:
+        from kernelbandits.adapters.vowpal_wabbit import write_dsjson
+        from kernelbandits.environments import Log
+
+        sets = [[[0.5, 2.0], [1.0, 0.0]]] * 3
+        write_dsjson(
+            Log([kb.kernels.Rows().check(one) for one in sets], [1, 0, 1], [0.25, 0.5, 0.25], [1.0, 0.0, 0.5]), path
+        )
+
+    found = run(capsys, "import", "rows", str(path), "--url", service.url)
+    again = run(capsys, "import", "rows", str(path), "--url", service.url)
+
+    assert found == again == {"n_sent": 3, "n_rejected": 0}
+    service.learner.snapshot().result(10)
+    assert service.learner.experiments["rows"].info()["n_learned"] == 3
+    shown = service.client.request("GET", "/v1/experiments/rows/decisions/history-0")
+    assert shown["mode"] == "imported"
+    assert shown["propensity"] == {"ndjson": 0.25, "csv": 1.0, "dsjson": 0.25}[ending]
+    check(service.learner)
+
+
+def test_an_import_names_the_line_that_is_wrong(service, capsys, tmp_path):
+    (tmp_path / "bad.ndjson").write_text('{"x": "text", "reward": 1}\n{"x": "text"}\n')
+    assert "bad.ndjson, line 2" in run(
+        capsys, "import", "first", str(tmp_path / "bad.ndjson"), "--url", service.url, status=2
+    )
+    assert "An import is a file" in run(
+        capsys, "import", "first", str(tmp_path / "bad.txt"), "--url", service.url, status=2
+    )
+
+
+def test_the_client_sends_again_until_it_is_answered(tmp_path):
+    (tmp_path / "data").mkdir()
+    with served(tmp_path / "data") as service:
+        service.client.create("first", STRINGS)
+        service.client.act("first", "start")
+        with Client(service.url, retries=3, timeout=2.0) as client:
+            client.decide("first", [{"id": "a", "x": "one"}], id="d1")
+            client._connection.sock.close()  # the connection breaks
+            assert client.decide("first", [{"id": "a", "x": "one"}], id="d1")["replayed"]
+    with Client(service.url, retries=1, timeout=0.2) as client, pytest.raises(ServiceError, match="unreachable"):
+        client.decide("first", [{"id": "a", "x": "one"}])
+
+
+def test_addresses_that_are_none_are_rejected():
+    with pytest.raises(kb.errors.InvalidParameter, match=r"like http://127\.0\.0\.1:8090"):
+        Client("ftp://somewhere")
+
+
+def test_the_client_needs_the_standard_library_only():
+    code = (
+        "import sys\nfor name in ('msgspec', 'starlette', 'uvicorn', 'apsw'): sys.modules[name] = None\n"
+        "from kernelbandits.service import Client\nClient()\n"
+        "from kernelbandits.errors import MissingExtra\n"
+        "try:\n    from kernelbandits.service import Learner\nexcept MissingExtra as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "kernelbandits[service]"' in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the lines that are printed are for curl, which is not there")
+def test_from_nothing_to_a_durable_decision_as_the_service_prints_it(tmp_path):
+    """`kernelbandits serve` on an empty folder, then the lines that it prints, run by a shell."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kernelbandits", "serve", "--port", "0", "--data", str(tmp_path / "data")],
+        stdout=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    lines = []
+    try:
+        for line in process.stdout:
+            lines.append(line)
+            if "/rewards/" in line:
+                break
+        answers = []
+        for line in lines:
+            if line.strip().startswith("curl"):
+                done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=True)
+                answers.append(json.loads(done.stdout))
+        assert [one["durable"] for one in answers] == ["disk", "disk"]
+        assert time.monotonic() - start < 120
+        url = re.search(r"at (http://\S+)", lines[0])[1]
+        python = next(block for block in re.findall(r"```text\n(.*?)```", GUIDE, re.DOTALL) if "import Client" in block)
+        script = python.replace("http://127.0.0.1:8090", url) + "print(client.show('first')['rows']['decision'])\n"
+        assert len(python.splitlines()) <= 10
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+        )
+        assert done.stdout == "2\n"
+    finally:
+        process.terminate()
+        status = process.wait(30)
+        process.stdout.close()
+    assert status == 0
+
+
+def test_beyond_this_machine_a_service_needs_a_key(tmp_path, capsys):
+    assert main(["serve", "--host", "0.0.0.0", "--port", "0", "--data", str(tmp_path)]) == 2
+    assert "needs a key" in capsys.readouterr().err
+    assert not (tmp_path / "server.json").exists()

@@ -1,0 +1,502 @@
+"""The HTTP interface: answers, problems, limits, keys; what is rejected leaves no trace."""
+
+import concurrent.futures
+import http.client
+import io
+import json
+import socket
+import time
+
+import pytest
+
+from kernelbandits.service import keys
+from kernelbandits.service.api import endpoints
+from kernelbandits.service.client import Client, ServiceError
+from kernelbandits.service.schemas import Limits
+from kernelbandits.service.settings import Settings
+from services import ROWS, STRINGS, check, served
+
+ACTIONS = [{"id": "a", "x": [0.1, 0.7]}, {"id": "b", "x": [0.3, 0.2]}]
+JSON = {"content-type": "application/json"}
+ONE = "/v1/experiments/news/decisions/d1"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with served(tmp_path_factory.mktemp("service")) as found:
+        for name, policy in (("news", ROWS), ("text", STRINGS)):
+            found.client.create(name, policy)
+            found.client.act(name, "start")
+        yield found
+
+
+def send(service, method, path, body=None, headers=JSON):
+    """Send bytes or JSON; return status, headers and answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    connection.request(method, path, data, headers)
+    response = connection.getresponse()
+    text = response.read()
+    connection.close()
+    return response.status, dict(response.headers), json.loads(text) if text else None
+
+
+def test_the_answers_are_those_of_the_design(service):
+    client = service.client
+    answer = client.decide("news", ACTIONS, id="01K", k=1, baseline="a")
+
+    assert answer["decision_id"] == "01K"
+    assert answer["action_id"] in "ab"
+    assert 0 < answer["propensity"] <= 1
+    assert (answer["durable"], answer["replayed"], answer["policy"]) == ("disk", False, "p1")
+    assert answer["closes_at"].endswith("Z")
+    assert client.decide("news", ACTIONS, id="01K", k=1, baseline="a") == {**answer, "replayed": True}
+    assert client.reward("news", "01K", 0.5)["learned"] == 0.5
+    assert client.reward("news", "01K", 0.5)["replayed"]
+    shown = client.request("GET", "/v1/experiments/news/decisions/01K?explain=true")
+    assert shown["rewards"][0]["value"] == 0.5
+    assert shown["request"]["actions"] == ACTIONS
+    assert set(shown["explanation"]) == {"mean", "width", "bonus", "policy_seq", "resembles"}
+
+
+def test_candidates_are_recorded_on_request(service):
+    answer = service.client.decide("news", ACTIONS, id="explained", explain=True)
+
+    assert sum(one["p"] for one in answer["candidates"]) == pytest.approx(1.0)
+    assert answer["candidates"][0]["score"] >= answer["candidates"][1]["score"]
+
+
+def test_an_id_may_be_left_to_the_service_or_stand_in_a_header(service):
+    path = "/v1/experiments/news/decisions"
+    assert send(service, "POST", path, {"actions": ACTIONS})[2]["decision_id"]
+    headers = {**JSON, "idempotency-key": "once"}
+    first = send(service, "POST", path, {"actions": ACTIONS}, headers)[2]
+    again = send(service, "POST", path, {"actions": ACTIONS}, headers)[2]
+    assert (first["decision_id"], again["replayed"]) == ("once", True)
+    assert send(service, "POST", path, {"actions": ACTIONS}, {**JSON, "idempotency-key": "a b"})[0] == 422
+
+
+def test_batches_answer_each_by_itself(service):
+    decisions = [{"id": "b1", "actions": ACTIONS}, {"id": "b2", "actions": []}, {"id": "b1", "actions": ACTIONS}]
+    found = send(service, "POST", "/v1/experiments/news/decisions/batch", {"decisions": decisions})[2]["results"]
+    assert [one.get("decision_id", one.get("code")) for one in found] == ["b1", "invalid", "b1"]
+
+    rewards = [
+        {"decision_id": "b1", "id": "r1", "reward": 1.0},
+        {"decision_id": "none", "id": "r1", "reward": 1.0},
+        {"decision_id": "b1", "id": "r2", "reward": 0.25},
+        {"decision_id": "b1", "id": "r1", "reward": 1.0},
+    ]
+    found = service.client.rewards("news", rewards)
+    assert [one.get("learned", one.get("code")) for one in found] == [1.0, "not-found", 0.25, 1.0]
+    service.learner.snapshot().result(10)
+    check(service.learner)
+
+
+def test_concurrent_duplicates_are_decided_once(service):
+    def one(_):
+        return send(service, "PUT", "/v1/experiments/news/decisions/same", {"actions": ACTIONS})[2]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(one, range(24)))
+
+    assert len({(one["seq"], one["action_id"], one["propensity"]) for one in answers}) == 1
+    assert sum(not one["replayed"] for one in answers) == 1
+
+
+BAD_BODIES = {
+    "nothing": b"",
+    "not JSON": b"{",
+    "NaN": b'{"actions":[{"id":"a","x":[NaN]}]}',
+    "Infinity": b'{"actions":[{"id":"a","x":[Infinity, 1]}]}',
+    "1e999": b'{"actions":[{"id":"a","x":[1e999, 1]}]}',
+    "true": b'{"actions":[{"id":"a","x":[true, 1]}]}',
+    "text for a number": b'{"actions":[{"id":"a","x":["1", 1]}]}',
+    "a huge integer": b'{"actions":[{"id":"a","x":[1' + b"0" * 400 + b", 1]}]}",
+    "1e10": b'{"actions":[{"id":"a","x":[1e10, 1]}]}',
+    "invalid UTF-8": b'{"actions":[{"id":"\xff","x":[1, 1]}]}',
+    "a lone surrogate": b'{"actions":[{"id":"\\ud800","x":[1, 1]}]}',
+    "depth": b"[" * 100_000,
+    "depth of objects": b'{"actions":' * 50_000,
+    "depth inside": b'{"actions":[{"id":"a","x":' + b"[" * 5_000 + b"]" * 5_000 + b"}]}",
+    "a field twice": b'{"actions":[{"id":"a","x":[1,1]}],"actions":[{"id":"b","x":[1,1]}]}',
+    "an inner field twice": b'{"actions":[{"id":"a","id":"b","x":[1,1]}]}',
+    "an unknown field": b'{"actions":[{"id":"a","x":[1,1]}],"action":1}',
+    "wrong dimension": b'{"actions":[{"id":"a","x":[1]}]}',
+    "ragged rows": b'{"actions":[{"id":"a","x":[1,2]},{"id":"b","x":[1]}]}',
+    "no actions": b'{"actions":[]}',
+    "repeated ids": b'{"actions":[{"id":"a","x":[1,2]},{"id":"a","x":[1,2]}]}',
+    "an id with a line feed": b'{"actions":[{"id":"a\\n","x":[1,2]}]}',
+    "a null action": b'{"actions":[null]}',
+    "a list": b"[]",
+    "null": b"null",
+    "k too large": b'{"actions":[{"id":"a","x":[1,2]}],"k":2}',
+    "k zero": b'{"actions":[{"id":"a","x":[1,2]}],"k":0}',
+    "a long subject": b'{"actions":[{"id":"a","x":[1,2]}],"subject":"' + b"s" * 300 + b'"}',
+    "more than one document": b'{"actions":[{"id":"a","x":[1,2]}]}{}',
+}
+
+
+@pytest.mark.parametrize("name", BAD_BODIES)
+def test_a_bad_body_is_rejected_and_leaves_no_trace(service, name):
+    send(service, "PUT", "/v1/experiments/news/decisions/good", {"actions": ACTIONS})
+    before = service.learner.store.head().seq
+
+    status, headers, found = send(service, "PUT", "/v1/experiments/news/decisions/bad", BAD_BODIES[name])
+
+    assert status in (400, 422), found
+    assert headers["content-type"] == "application/problem+json"
+    assert found["code"] in ("malformed", "invalid")
+    assert (found["status"], bool(found["detail"])) == (status, True)
+    assert service.learner.store.head().seq == before
+
+
+@pytest.mark.parametrize("value", [b"NaN", b"true", b'"1"', b"1e999", b"2", b"-0.1", b"null", b"1" + b"0" * 400])
+def test_a_bad_reward_is_rejected(service, value):
+    send(service, "PUT", "/v1/experiments/news/decisions/good", {"actions": ACTIONS})
+    before = service.learner.store.head().seq
+
+    status, _, found = send(
+        service, "PUT", "/v1/experiments/news/decisions/good/rewards/bad", b'{"reward":' + value + b"}"
+    )
+
+    assert (status in (400, 422), found["code"] in ("malformed", "invalid")) == (True, True)
+    assert service.learner.store.head().seq == before
+
+
+def test_problems_name_the_bad_field(service):
+    body = {"actions": [{"id": "a", "x": [0.1, True]}]}
+    assert send(service, "PUT", ONE, body)[2]["pointer"] == "/actions/0/x/1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/v1/nothing", 404, "not-found"),
+        ("GET", "/v1/experiments/none", 404, "not-found"),
+        ("GET", "/v1/experiments/news/decisions/none", 404, "not-found"),
+        ("PUT", "/v1/experiments/news", 405, "method-not-allowed"),
+        ("GET", "/v1/experiments/news/decisions/a%20b", 422, "invalid"),
+        ("GET", "/v1/experiments/news/log?from=x", 422, "invalid"),
+        ("GET", f"/v1/experiments/news/log?from={'9' * 30}", 422, "invalid"),
+        ("POST", "/v1/experiments/none/start", 404, "not-found"),
+        ("POST", "/v1/experiments/news/start", 200, None),
+        ("POST", "/v1/experiments/news/resume", 200, None),
+        ("POST", "/v1/experiments/news/policies/p9/activate", 404, "not-found"),
+        ("DELETE", "/v1/experiments/news/items/none", 404, "not-found"),
+    ],
+)
+def test_every_error_is_a_problem(service, method, path, status, code):
+    found = send(service, method, path)
+    assert (found[0], found[2].get("code")) == (status, code)
+
+
+def test_media_types(service):
+    body = json.dumps({"actions": ACTIONS}).encode()
+    for kind, status in (("application/json; charset=utf-8", 200), ("text/plain", 415), ("", 415)):
+        assert send(service, "PUT", "/v1/experiments/news/decisions/media", body, {"content-type": kind})[0] == status
+
+
+def test_the_log_is_streamed_as_cloud_events(service):
+    client = service.client
+    client.decide("text", [{"id": "a", "x": "one"}], id="first")
+
+    events = list(client.log("text"))
+
+    assert [event["type"].partition(".")[2] for event in events][:4] == ["experiment", "policy", "state", "decision"]
+    assert events[3]["data"]["places"][0]["point"] == "one"
+    assert [event["id"] for event in client.log("text", start=int(events[2]["id"]), limit=1)] == [events[2]["id"]]
+
+
+def test_metrics_do_not_hold_ids(service):
+    service.client.decide("text", [{"id": "canary-action", "x": "one"}], id="canary-decision")
+    connection = http.client.HTTPConnection("127.0.0.1", service.port)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+
+    assert "canary" not in text
+    for name in ("requests_total", "commit_seconds_bucket", "learn_lag_rows", "open_decisions", "disk_free_bytes"):
+        assert f"kernelbandits_{name}" in text
+
+
+def test_the_description_names_every_route(service):
+    found = send(service, "GET", "/openapi.json")[2]
+
+    assert found["openapi"] == "3.1.0"
+    for one in endpoints():
+        assert found["paths"][one.path][one.method.lower()]["summary"], one.path
+    assert "DecisionRequest" in found["components"]["schemas"]
+
+
+def test_a_decision_that_the_learner_does_not_begin_in_time_falls_back(tmp_path):
+    def at(point):
+        if point == "decide" and slow:
+            time.sleep(0.4)
+
+    slow = False
+    with served(tmp_path, at=at) as service:
+        client = service.client
+        client.create("news", ROWS, deadline=0.05, baseline="b")
+        client.act("news", "start")
+        client.decide("news", ACTIONS, id="d0")
+        slow = True
+
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda i: send(service, "PUT", f"{ONE}{i}", {"actions": ACTIONS})[2], range(6)))
+        slow = False
+
+        modes = [one["mode"] for one in answers]
+        assert modes.count("fallback") >= 4
+        assert {(one["action_id"], one["propensity"]) for one in answers if one["mode"] == "fallback"} == {("b", 1.0)}
+        again = send(service, "PUT", f"{ONE}5", {"actions": ACTIONS})[2]
+        assert (again["seq"], again["mode"]) == (answers[5]["seq"], answers[5]["mode"])
+        for number in range(6):
+            client.reward("news", f"d1{number}", 0.5)
+        service.learner.snapshot().result(10)
+        assert service.learner.experiments["news"].info()["n_learned"] == 6
+        check(service.learner)
+
+
+def test_a_first_decision_waits_for_a_learner_that_is_busy(tmp_path):
+    """Nothing is known of the actions before it, so there is no fallback."""
+
+    def at(point):
+        if point == "decide" and slow:
+            time.sleep(0.6)
+
+    slow, modes = False, []
+    with served(tmp_path, at=at) as service, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        client = service.client
+        for name in ("news", "other"):
+            client.create(name, ROWS, deadline=0.05, baseline="b")
+            client.act(name, "start")
+        for number in range(2):
+            slow = True
+            busy = pool.submit(Client(service.url).decide, "other", ACTIONS, id=f"o{number}")
+            time.sleep(0.2)
+            slow = False
+            modes.append(client.decide("news", ACTIONS, id=f"d{number}")["mode"])
+            busy.result(10)
+
+    assert modes[0] != "fallback"
+    assert modes[1] == "fallback"
+
+
+def test_limits_hold_at_the_limit_and_one_above(tmp_path):
+    limits = Limits(body=2_000, batch_body=4_000, inline_actions=3, catalog_items=2, columns=4, batch=2)
+    with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
+        client = service.client
+        for name in ("rows", "wide", "catalog"):
+            client.create(name, ROWS if name != "catalog" else STRINGS)
+            client.act(name, "start")
+
+        def status(path, body, method="PUT"):
+            return send(service, method, f"/v1/experiments/{path}", body)[0]
+
+        rows = [{"id": f"a{i}", "x": [1.0] * 4} for i in range(4)]
+        assert status("rows/decisions/d1", {"actions": rows[:3]}) == 200
+        assert status("rows/decisions/d2", {"actions": rows}) == 413
+        assert status("wide/decisions/d1", {"actions": [{"id": "a", "x": [1.0] * 5}]}) == 422
+        items = [{"id": f"a{i}", "x": "text"} for i in range(3)]
+        assert status("catalog/items/batch", {"put": items[:2]}, "POST") == 200
+        assert status("catalog/items/batch", {"put": items[2:]}, "POST") == 413
+        batch = {"decisions": [{"actions": rows[:1]}] * 3}
+        assert status("rows/decisions/batch", {"decisions": batch["decisions"][:2]}, "POST") == 200
+        assert status("rows/decisions/batch", batch, "POST") == 413
+        small = {"actions": rows[:1], "subject": ""}
+        room = 2_000 - len(json.dumps(small).encode())
+        padded = json.dumps(small).encode()
+        assert status("rows/decisions/d3", padded + b" " * room) == 200
+        assert status("rows/decisions/d4", padded + b" " * (room + 1)) == 413
+        long = "a" * 128
+        assert status(f"rows/decisions/{long}", small) == 200
+        assert status(f"rows/decisions/{long}a", small) == 422
+
+
+def raw(service, data, *, wait=0.0):
+    """Send raw bytes and read the status of the answer."""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=10) as connection:
+        connection.sendall(data)
+        if wait:
+            time.sleep(wait)
+        try:
+            answer = connection.recv(65_536)
+        except ConnectionResetError:
+            return None
+    return int(answer.split(b" ", 2)[1]) if answer else None
+
+
+def test_bodies_that_lie_about_their_length(tmp_path):
+    limits = Limits(body=10_000, body_seconds=0.5)
+    with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
+        service.client.create("news", ROWS)
+        service.client.act("news", "start")
+        head = f"PUT {ONE} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n".encode()
+        before = service.learner.store.head().seq
+
+        assert raw(service, head + b"content-length: 99999999\r\n\r\n") == 413  # before any of the body
+        chunk = b"3e8\r\n" + b" " * 1000 + b"\r\n"
+        assert raw(service, head + b"transfer-encoding: chunked\r\n\r\n" + chunk * 11 + b"0\r\n\r\n") == 413
+        assert raw(service, head + b"content-length: 50\r\n\r\n{") == 408
+        assert raw(service, head + b"content-length: nonsense\r\n\r\n{}") == 400
+        assert raw(service, head + b"content-length: -1\r\n\r\n{}") == 400
+        assert service.learner.store.head().seq == before
+
+
+def test_more_requests_than_the_limit_are_rejected_and_then_taken_again(tmp_path):
+    limits = Limits(in_flight=2, body_seconds=1.0)
+    with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
+        service.client.create("news", ROWS)
+        service.client.act("news", "start")
+        head = f"PUT {ONE} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{"
+        held = []
+        for _ in range(2):
+            held.append(socket.create_connection(("127.0.0.1", service.port)))
+            held[-1].sendall(head.encode())
+        time.sleep(0.2)
+
+        status, headers, found = send(service, "PUT", ONE, {"actions": ACTIONS})
+
+        assert (status, found["code"], headers["retry-after"]) == (503, "overloaded", "1")
+        assert send(service, "GET", "/readyz")[0] == 200
+        for one in held:
+            one.close()
+        time.sleep(1.2)
+        assert send(service, "PUT", ONE, {"actions": ACTIONS})[0] == 200
+
+
+SCOPES = {one: one.scope for one in endpoints()}
+
+
+def test_keys_allow_their_scopes_and_experiments_only(tmp_path):
+    with served(tmp_path) as service:
+        store = service.learner.store
+        manager = keys.create_key(store, keys.SCOPES)[1]
+        service.app.state.service._known_keys = (0.0, False)
+        with Client(service.url, key=manager, retries=0) as client:
+            for name in ("news", "other"):
+                client.create(name, ROWS)
+                client.act(name, "start")
+            client.decide("news", ACTIONS, id="d1")
+        by_scope = {scope: keys.create_key(store, [scope], ["news"])[1] for scope in keys.SCOPES}
+        revoked, revoked_secret = keys.create_key(store, keys.SCOPES)
+        store.revoke_key(revoked.id, 1.0)
+
+        def status(endpoint, secret, experiment="news"):
+            path = endpoint.path.format(
+                experiment=experiment, decision="d1", reward="r1", item="i1", policy="p1"
+            )  # fmt: skip
+            headers = {**JSON, **({} if secret is None else {"authorization": f"Bearer {secret}"})}
+            return send(service, endpoint.method, path, b"{", headers)[0] if endpoint.takes else send(
+                service, "HEAD" if endpoint.method == "GET" else endpoint.method, path, None, headers
+            )[0]  # fmt: skip
+
+        for endpoint in endpoints():
+            if endpoint.scope is None:
+                assert status(endpoint, None) in (200, 503), endpoint.path
+                continue
+            has_experiment = "{experiment}" in endpoint.path
+            assert status(endpoint, None) == 401, endpoint.path
+            assert status(endpoint, revoked_secret) == 401
+            assert status(endpoint, "kb_wrong") == 401
+            if (
+                "/start" in endpoint.path
+                or "/end" in endpoint.path
+                or "pause" in endpoint.path
+                or "resume" in endpoint.path
+            ):
+                continue
+            for scope, secret in by_scope.items():
+                expected_forbidden = scope != endpoint.scope or not has_experiment
+                found = status(endpoint, secret)
+                assert (found == 403) == expected_forbidden or endpoint.path == "/v1/experiments", (
+                    endpoint.path,
+                    scope,
+                    found,
+                )
+            if has_experiment:
+                assert status(endpoint, by_scope[endpoint.scope], "other") == 403
+
+        everything = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+        for secret in (manager, revoked_secret, *by_scope.values()):
+            assert secret.encode() not in everything
+
+
+def test_a_key_of_some_experiments_sees_only_these(tmp_path):
+    with served(tmp_path) as service:
+        for name in ("news", "other"):
+            service.client.create(name, ROWS)
+        secret = keys.create_key(service.learner.store, ["read", "manage"], ["news"])[1]
+        with Client(service.url, key=secret, retries=0) as client:
+            assert [one["name"] for one in client.request("GET", "/v1/experiments")["experiments"]] == ["news"]
+            assert client.show("news")["name"] == "news"
+            with pytest.raises(ServiceError, match="forbidden"):
+                client.show("other")
+            with pytest.raises(ServiceError, match="forbidden"):
+                client.create("third", ROWS)
+
+
+def test_a_new_version_is_built_by_replay_learns_in_shadow_and_is_activated(tmp_path):
+    with served(tmp_path) as service:
+        client = service.client
+        client.create("news", ROWS)
+        client.act("news", "start")
+        for number in range(15):
+            client.decide("news", ACTIONS, id=f"d{number}")
+            client.reward("news", f"d{number}", number / 15)
+
+        wide = {**ROWS, "kernel": {"class": "Gaussian", "length_scale": 3.0}}
+        added = client.request("POST", "/v1/experiments/news/policies", {"policy": wide, "note": "wider"})
+        assert (added["id"], added["status"]) == ("p2", "building")
+        for number in range(15, 20):
+            client.decide("news", ACTIONS, id=f"d{number}")
+            client.reward("news", f"d{number}", number / 20)
+        for _ in range(1200):
+            found = client.request("GET", "/v1/experiments/news/policies/p2")
+            assert found["error"] is None
+            if found["status"] == "shadow":
+                break
+            time.sleep(0.05)
+        activated = client.request("POST", "/v1/experiments/news/policies/p2/activate")
+        assert activated["active"] == "p2"
+        assert client.decide("news", ACTIONS, id="d20")["policy"] == "p2"
+        client.reward("news", "d20", 0.5)
+        service.learner.snapshot().result(10)
+        live = service.learner.experiments["news"]
+        assert live.models["p1"].policy.round_index == live.models["p2"].policy.round_index == 22
+        check(service.learner)
+        evaluation = {"policy": "p2", "estimator": "SNIPS", "last": 100}
+        estimate = client.request("POST", "/v1/experiments/news/evaluations", evaluation)
+        assert estimate["n_rounds"] + estimate["n_train"] == 21
+        assert estimate["estimate"]["n_rounds"] == estimate["n_rounds"]
+        described = {"policy": wide, "estimator": "DR"}
+        assert "value" in client.request("POST", "/v1/experiments/news/evaluations", described)["estimate"]
+
+        assert client.request("POST", "/v1/experiments/news/policies/p1/activate")["active"] == "p1"
+        with pytest.raises(ServiceError, match="is active"):
+            client.request("POST", "/v1/experiments/news/policies/p1/retire")
+        client.request("POST", "/v1/experiments/news/policies/p2/retire")
+        with pytest.raises(ServiceError, match="shadow is activated"):
+            client.request("POST", "/v1/experiments/news/policies/p2/activate")
+        with pytest.raises(ServiceError, match="not-found"):
+            client.request("POST", "/v1/experiments/news/evaluations", {"policy": "p9"})
+
+
+def test_decisions_are_exported_as_parquet(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with served(tmp_path) as service:
+        client = service.client
+        client.create("news", ROWS)
+        client.act("news", "start")
+        client.decide("news", ACTIONS, id="d1")
+        client.reward("news", "d1", 0.5)
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
+        connection.request("GET", "/v1/experiments/news/export.parquet")
+        response = connection.getresponse()
+        data = response.read()
+        connection.close()
+
+        assert response.headers["content-type"] == "application/vnd.apache.parquet"
+        rows = parquet.read_table(io.BytesIO(data)).to_pylist()
+        assert [(row["id"], row["reward"], row["learned"]) for row in rows] == [("d1", 0.5, 0.5)]
