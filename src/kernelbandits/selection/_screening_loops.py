@@ -306,7 +306,7 @@ def dot(first: Vector, second: Vector) -> float:
     return total
 
 
-@part(FUSED)
+@part(FUSED, is_inlined=True)
 def _subtract_columns(
     rows: Matrix, row: int, since: int, until: int, offset: int, rights: Matrix, results: Matrix, place: int
 ) -> None:
@@ -344,10 +344,10 @@ def substitute_loop(
         here = start + row
         _subtract_columns(left, row, since, start, 0, rights, rights, here)
         c0, c1, c2, c3 = corner[row], corner[row + 1], corner[row + 2], corner[row + 3]
+        k0, k1, k2, k3 = c0[skipped:], c1[skipped:], c2[skipped:], c3[skipped:]
         for r in range(n_rights):
-            known, unknown = rights[r, start + skipped : here], rights[r, here : here + 4]
-            _subtract_for_one(c0[skipped:], c1[skipped:], c2[skipped:], c3[skipped:], known, unknown)
-            _solve_four(c0, c1, c2, c3, row, unknown)
+            _subtract_for_one(k0, k1, k2, k3, rights[r, start + skipped : here], rights[r, here : here + 4])
+            _solve_four(c0, c1, c2, c3, row, rights[r, here : here + 4])
     for row in range(end_of_fours, last):
         here = start + row
         for r in range(n_rights):
@@ -449,16 +449,16 @@ class Team(NamedTuple):
     stretches: NDArray[np.int64]
     """Per stretch of rows that are solved for the same candidates, its description with the columns below."""
 
-    sums: NDArray[np.float64]
-    """Negative sums, per buffer and candidate, at the places of its rows; two if stretches have equal rows."""
+    sums: Matrix
+    """Negative sums, per candidate of a stretch, at the places of its rows."""
 
 
 TAKEN, AVAILABLE, N_STRETCHES, N_PARTS, N_CELLS = range(0, 80, 16)
 """Cells of `Team.cells`, 128 bytes apart: parts taken so far and parts that may be taken (-1 at the end), which all
 threads read; and numbers of stretches and of parts so far, which only the leading thread uses."""
 
-FIRST_PART, END_PART, FIRST_ROW, END_ROW, FIRST_PLACE, END_PLACE, BUFFER, N_STRETCH = range(8)
-"""Columns of `Team.stretches`: numbers of its parts, rows of the factor, places in the batch, and buffer of sums."""
+FIRST_PART, END_PART, FIRST_ROW, END_ROW, FIRST_PLACE, END_PLACE, N_STRETCH = range(7)
+"""Columns of `Team.stretches`: numbers of its parts, rows of the factor, and places in the batch."""
 
 STEP: Final = 64
 """Rows of a step."""
@@ -469,8 +469,8 @@ PARTS: Final = 16
 LAG: Final = 1
 """Steps by which the columns of a part are behind: so many steps may be in work while one is being closed."""
 
-STRETCHES: Final = 3
-"""Largest number of stretches of an elimination: the first rows, the incumbents, and the others."""
+STRETCHES: Final = 2
+"""Largest number of stretches of an elimination: the first rows, and all others for the incumbents."""
 
 FEW: Final = 3
 """Candidates up to which reading the factor takes longer than computing with it: eliminating one saves little."""
@@ -606,10 +606,9 @@ def _sum_part(panels: NDArray[np.int64], columns: Matrix, team: Team, number: in
     if known > start:
         corner = matrix_at(panels[p, CORNER], n_rows, panels[p, CORNER_WIDTH])
         _subtract_columns(corner, here - start, 0, known - start, start, rights, own, 0)
-    sums = team.sums[stretch[BUFFER]]
-    for place in range(first, stop):
+    for place in range(stop - first):
         for i in range(4):
-            sums[place, here + i] = own[place - first, i]
+            team.sums[place, here + i] = own[place, i]
     exchange_cell(team.done, task, 0, 1)
 
 
@@ -651,15 +650,15 @@ def _wait_for_parts(
 
 @part(FUSED)
 def _solve_stretch(
-    panels: NDArray[np.int64], begin: int, end: int, first: int, stop: int, columns: Matrix, team: Team, buffer: int
+    panels: NDArray[np.int64], begin: int, end: int, first: int, stop: int, columns: Matrix, team: Team
 ) -> None:
     """Solve columns[first:stop] for the factor's rows [begin, end), together with other threads."""
     cells, number = team.cells, team.cells[N_STRETCHES]
     n_before, n_parts = cells[N_PARTS], (end - begin) // STEP * PARTS + (end - begin) % STEP // 4
-    description = (n_before, n_before + n_parts, begin, end, first, stop, buffer)
+    description = (n_before, n_before + n_parts, begin, end, first, stop)
     for i in range(N_STRETCH):
         team.stretches[number, i] = description[i]
-    own, sums = np.empty((stop - first, 4)), team.sums[buffer]
+    own = np.empty((stop - first, 4))
     for step in range(-(-(end - begin) // STEP)):
         _make_available(cells, n_before + min(n_parts, PARTS * (step + 1 + LAG)))
         last_part = n_before + min(n_parts, PARTS * (step + 1))
@@ -668,7 +667,7 @@ def _solve_stretch(
         last = min(here + STEP, end)
         for place in range(first, stop):
             for row in range(here, here + (last - here) // 4 * 4):
-                columns[place, row] += sums[place, row]
+                columns[place, row] += team.sums[place - first, row]
         p = here // panels[1, START] if len(panels) > 1 else 0
         start, n_rows = panels[p, START], panels[p, N_ROWS]
         left = matrix_at(panels[p, LEFT], n_rows, start)
@@ -690,7 +689,6 @@ def _advance(
     terms: BoundTerms,
     threshold: float,
     team: Team,
-    buffer: int,
 ) -> int:
     """Solve columns[first:stop] for the factor's rows [begin, end), eliminating candidates below the threshold.
 
@@ -706,7 +704,7 @@ def _advance(
             if first == stop:
                 return stop
             if len(team.cells) and stop - first <= FEW:
-                _solve_stretch(panels, start + row, end, first, stop, columns, team, buffer)
+                _solve_stretch(panels, start + row, end, first, stop, columns, team)
                 _update(batch, first, stop, start + row, end, end <= size, terms)
                 return stop
             last = min(row + STEP, n_rows, end - start)
@@ -750,7 +748,7 @@ def eliminate_loop(
     n_first: int,
     n_incumbents: int,
     threshold: float,
-    given_team: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    given_team: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Matrix],
 ) -> tuple[float, int]:
     """Eliminate candidates; compute exact mean and width of all that reach the threshold.
 
@@ -761,13 +759,14 @@ def eliminate_loop(
     """
     batch, terms, team = CandidateBatch(*given_batch), BoundTerms(*given_terms), Team(*given_team)
     n_rows = batch.columns.shape[1]
-    stop = _advance(panels, size, 0, n_first, 0, len(batch.columns), batch, terms, threshold, team, 0)
+    stop = _advance(panels, size, 0, n_first, 0, len(batch.columns), batch, terms, threshold, team)
     n_incumbents = min(n_incumbents, stop)
     _move_incumbents(batch, n_incumbents, stop)
-    n_left = _advance(panels, size, n_first, n_rows, 0, n_incumbents, batch, terms, threshold, team, 0)
+    n_left = _advance(panels, size, n_first, n_rows, 0, n_incumbents, batch, terms, threshold, team)
     threshold = _score(batch, 0, n_left, targets, terms, threshold)
     stop = _prune(batch, n_left, stop, threshold)
-    stop = _advance(panels, size, n_first, n_rows, n_left, stop, batch, terms, threshold, team, 1)
+    alone = Team(team.cells[:0], team.done, team.stretches, team.sums)  # which eliminates between steps
+    stop = _advance(panels, size, n_first, n_rows, n_left, stop, batch, terms, threshold, alone)
     threshold = _score(batch, n_left, stop, targets, terms, threshold)
     if len(team.cells):
         _make_available(team.cells, -1)
@@ -777,7 +776,7 @@ def eliminate_loop(
 def help_loop(
     panels: NDArray[np.int64],
     columns: Matrix,
-    given_team: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    given_team: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Matrix],
 ) -> int:
     """Compute parts of an elimination that another thread leads, until it has ended; return how many."""
     team = Team(*given_team)
@@ -843,7 +842,7 @@ WORK_BEFORE_COMPILE: Final = 20_000_000
 work."""
 
 FLOATS, FLOAT_ROWS, PLACES, TABLE = "float32[::1]", "float32[:, ::1]", "int64[::1]", "int64[:, ::1]"
-TEAM = f"Tuple(({PLACES}, {PLACES}, {TABLE}, float64[:, :, ::1]))"
+TEAM = f"Tuple(({PLACES}, {PLACES}, {TABLE}, {MATRIX}))"
 TERMS = f"UniTuple(float64, {len(BoundTerms._fields)})"
 
 screening_loops: Final = Loops(

@@ -15,6 +15,7 @@ from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.posterior.exact import Whitening
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection._screening_loops import (
+    FEW,
     MEAN,
     N_CELLS,
     N_PANEL,
@@ -76,7 +77,7 @@ KEPT: Final = 16
 
 
 Batch = tuple[Matrix, Matrix, Indices]
-Team = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+Team = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Matrix]
 
 
 class PanelTable:
@@ -113,7 +114,7 @@ class PanelTable:
         """`_screening_loops.eliminate_loop` in several threads."""
         columns, n_rows = batch[0], batch[0].shape[1]
         # A helper may be late by rounds: what it reads then must exist, and nobody may use what it writes.
-        panels, arrays, team = panels.copy(), self._arrays.copy(), _new_team(len(columns), n_rows)
+        panels, arrays, team = panels.copy(), self._arrays.copy(), _new_team(n_rows)
         found: tuple[float, int] = with_helpers(
             lambda: screening_loops.eliminate(panels, size, batch, *given, team),
             lambda: (screening_loops.help(panels, columns, team), arrays),
@@ -123,14 +124,14 @@ class PanelTable:
         return found
 
 
-def _new_team(n_rights: int, n_rows: int) -> Team:
-    """A `_screening_loops.Team` for a factor with n_rows rows, each of which is solved for at most two buffers."""
+def _new_team(n_rows: int) -> Team:
+    """A `_screening_loops.Team` for a factor with n_rows rows."""
     n_steps = n_rows // STEP + 2
     return (
         np.zeros(N_CELLS, dtype=np.int64),
-        np.zeros(2 * PARTS * n_steps, dtype=np.int64),
+        np.zeros(PARTS * n_steps, dtype=np.int64),
         np.zeros((STRETCHES, N_STRETCH), dtype=np.int64),
-        np.empty((2, n_rights, n_rows)),
+        np.empty((FEW, n_rows)),
     )
 
 
@@ -138,7 +139,7 @@ ALONE: Final[Team] = (
     np.zeros(0, dtype=np.int64),
     np.zeros(0, dtype=np.int64),
     np.zeros((0, N_STRETCH), dtype=np.int64),
-    np.zeros((2, 0, 0)),
+    np.zeros((0, 0)),
 )
 """Arrays of a `_screening_loops.Team` that has no other threads, nor parts for them."""
 
@@ -379,7 +380,7 @@ class Screening(Selector):
             state[:, UPPER], state[:, PRIOR], state[:, OLD_MEAN] = upper[rows], prior[rows], mean[rows]
             order, n_first = np.arange(len(rows)), len(targets) // PREFIX // STEP * STEP if n_incumbents else 0
             given = panels, weights.size, (columns, state, order), targets, terms, n_first, n_incumbents, threshold
-            if weights.is_shared:
+            if weights.is_shared and n_incumbents:  # others than incumbents are eliminated soon
                 threshold, n_left = self._panels.eliminate_together(*given)
             else:
                 threshold, n_left = screening_loops.eliminate(*given, ALONE)

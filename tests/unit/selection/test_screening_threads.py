@@ -65,7 +65,7 @@ class Elimination:
         return (*found, *batch)
 
     def team(self):
-        return module._new_team(len(self.columns), len(self.whitening.targets))
+        return module._new_team(len(self.whitening.targets))
 
 
 def are_equal(one, other):
@@ -172,11 +172,11 @@ def test_a_part_that_a_helper_does_not_finish_is_repeated():
 def test_sums_of_parts_are_used():
     """The negative control: a helper that computes something else is noticed."""
     own = Elimination(700, 2)
-    alone, team = own.run(own.team(), n_incumbents=0), own.team()
+    alone, team = own.run(own.team()), own.team()
     part = loops.PARTS * (loops.LAG + 1)
     team[0][loops.TAKEN], team[1][:part], team[1][part], team[3][:] = part + 1, 0, 1, 0.0
 
-    wrong = own.run(team, n_incumbents=0)
+    wrong = own.run(team)
 
     assert not np.array_equal(alone[2], wrong[2])
 
@@ -191,7 +191,7 @@ def test_a_helper_computes_what_is_available_and_leaves(form, monkeypatch):
         lower[panel.rows, : panel.start] = panel.left[: panel.n_rows]
         lower[panel.rows, panel.rows] = panel.triangle()
     n_steps = loops.LAG + 2
-    team[2][0, :7] = 0, loops.PARTS * 4, begin, 600, 1, 3, 1  # first, last part; rows; places; buffer
+    team[2][0, :6] = 0, loops.PARTS * 4, begin, 600, 1, 3  # first, last part; rows; places
     team[0][loops.AVAILABLE] = loops.PARTS * n_steps
     team[3][:] = np.nan
 
@@ -200,10 +200,22 @@ def test_a_helper_computes_what_is_available_and_leaves(form, monkeypatch):
     for step in range(n_steps):
         rows, known = slice(begin + 64 * step, begin + 64 * (step + 1)), begin + 64 * max(0, step - loops.LAG)
         expected = -own.columns[1:3, :known] @ lower[rows, :known].T
-        assert_allclose(team[3][1, 1:3, rows], expected, rtol=1e-9, atol=1e-12)
-    assert np.isnan(team[3][0]).all()
-    assert np.isnan(team[3][1, 0]).all()
+        assert_allclose(team[3][:2, rows], expected, rtol=1e-9, atol=1e-12)
+    assert np.isnan(team[3][2]).all()
     assert (team[1][: loops.PARTS * n_steps] == 1).all()
+
+
+@pytest.mark.parametrize("threshold", [-np.inf, np.inf])
+def test_other_candidates_than_incumbents_are_eliminated_between_steps(threshold):
+    own = Elimination(700, 9)
+    columns, state, order = own.batch()
+
+    args = own.panels, own.weights.size, (columns, state, order), own.whitening.targets, own.terms, 0, 0, threshold
+    _, n_done = screening_loops.eliminate(*args, own.team())
+
+    n_rows_solved = np.count_nonzero(columns != own.columns[order], axis=1)
+    assert n_done == (0 if threshold > 0 else 9)
+    assert (n_rows_solved <= loops.STEP).all() if threshold > 0 else (n_rows_solved > 600).all()
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
