@@ -14,6 +14,7 @@ from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.catalog import Generation
 from kernelbandits.selection.selector import Selector
+from kernelbandits.selection.synchronized_columns import RowIndex, is_row
 from kernelbandits.selection.ties import lowered, tied_for_best
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, Vector, new_cost
 
@@ -153,6 +154,8 @@ class DeviceEngine(Selector):
 
     def _take(self, points: Points) -> None:
         self._points = points
+        self._index: RowIndex | None = None
+        self._chosen = -1
         self._on_device = self._device.array(points) if computes_on_device(self.kernel, points) else None
         self.n_items: int = self.kernel.kind.count(points)
         """Number of items that the engine covers; the catalog may have grown since."""
@@ -238,7 +241,8 @@ class DeviceEngine(Selector):
         """Add a point to the pending ones, also to the active set."""
         pending, device, xp = self._pending, self._device, self._device.xp
         point = self.kernel.kind.take(self._record.points, np.array([slot]))
-        column = self._column_of(point)
+        row = self._row_of(point)
+        column = self._column_of(point) if row < 0 else self._column_at(row)
         others = self.kernel.kind.stack(*pending.points, point)
         covariances = self.kernel.gram(others, point)[:, 0]
         if self._n_columns:
@@ -267,6 +271,19 @@ class DeviceEngine(Selector):
         if self._on_device is not None:
             return self.kernel.gram(items, self._device.array(points))
         return self._device.array(self.kernel.gram(items, points))
+
+    def _row_of(self, point: Points) -> int:
+        """Item that is this point, −1 if none is; most often it was chosen last."""
+        if self._chosen >= 0 and is_row(self._points, self._chosen, point):
+            return self._chosen
+        if self._index is None:
+            self._index = RowIndex(self.kernel.kind, self._points)
+        return int(self._index.find(point)[0])
+
+    def _column_at(self, row: int) -> Any:
+        """Row of the columns for an item."""
+        parts = [part[row, :] for _, part in self._filled()]
+        return self._device.xp.concat(parts) if parts else self._device.zeros(0)
 
     def _column_of(self, point: Points) -> Any:
         """Row of the columns for any point: forward substitution, block by block."""
@@ -357,6 +374,7 @@ class DeviceEngine(Selector):
         tied = tied_for_best(means + exploration * widths)
         places = rows[tied] if actions.rows is None else np.searchsorted(actions.rows, rows[tied])
         mean, width = float(means[tied[0]]), float(widths[tied[0]])
+        self._chosen = int(rows[tied[0]])
         cost = new_cost(("device", actions.n_actions, len(rows), len(rows), int(len(rows) < actions.n_actions)))
         self.is_finished = True
         return Selection(
@@ -366,7 +384,8 @@ class DeviceEngine(Selector):
     def take(self, actions: Actions, row: int) -> tuple[float, float]:
         assert self._latest is not None
         rows, means, variances = self._latest
-        place = int(np.searchsorted(rows, actions.row(row)))
+        self._chosen = int(actions.row(row))
+        place = int(np.searchsorted(rows, self._chosen))
         return float(means[place]), sqrt(variances[place]) / self._root
 
     def _search(self, beta: float) -> bool:

@@ -16,7 +16,7 @@ from kernelbandits.selection.column_log import DRIFT_LIMIT, ColumnLog
 from kernelbandits.selection.similarities import FixedPoints
 from kernelbandits.types import Indices, Matrix, Points
 
-__all__ = ["RowIndex", "SynchronizedColumns"]
+__all__ = ["RowIndex", "SynchronizedColumns", "is_row"]
 
 ROWS_AT_ONCE: Final = 65_536
 """Rows whose fingerprints are computed together: a few megabytes at a time."""
@@ -140,7 +140,7 @@ class SynchronizedColumns:
         """Items in new slots of the record, −1 for none; `guess` is an item that is likely the new one."""
         log, record, kind = self.log, self.record, self.kernel.kind
         new = kind.take(record.points, np.arange(log.n_slots, record.n_slots))
-        if guess >= 0 and record.n_slots == log.n_slots + 1 and _is_row(self.points, guess, new):
+        if guess >= 0 and record.n_slots == log.n_slots + 1 and is_row(self.points, guess, new):
             return np.array([guess])
         if self._index is None:
             self._index = RowIndex(kind, self.points)
@@ -264,6 +264,6 @@ class SynchronizedColumns:
         return self.kernel.gram(self.slot_points(slots), self.slot_points(others))
 
 
-def _is_row(points: Points, row: int, one: Points) -> bool:
+def is_row(points: Points, row: int, one: Points) -> bool:
     """Whether a numeric row equals this point."""
     return isinstance(points, np.ndarray) and isinstance(one, np.ndarray) and np.array_equal(points[row], one[0])

@@ -1,6 +1,7 @@
 """The engine of catalogs on another device chooses what the engine of the processor chooses."""
 
 import importlib.util
+import itertools
 import re
 
 import numpy as np
@@ -19,6 +20,10 @@ LIBRARIES = [
     "array_api_strict",
     pytest.param("torch", marks=pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")),
 ]
+
+
+WORDS = list(itertools.product("abcdefg", repeat=3))
+"""More strings than an active set of the tests has."""
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -207,3 +212,33 @@ def test_a_live_policy_moves_to_a_device_or_stays_as_it_was(monkeypatch):
     assert isinstance(policy.posterior, DevicePosterior)
     assert_allclose(policy.posterior.predict(contexts).mean, before.mean, rtol=1e-10)
     assert policy.choose(contexts).policy == policy.fingerprint
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(length_scale=0.5), Spectrum(n=2)])
+@pytest.mark.usefixtures("small_sets")
+def test_columns_of_an_observed_item_are_read_and_not_solved_for(kernel, library, monkeypatch):
+    rng = np.random.default_rng(4)
+    items = rng.uniform(size=(300, 3)) if isinstance(kernel, Gaussian) else ["".join(word) for word in WORDS]
+    catalog = kb.Catalog(items)
+    _, policy = policies(kernel, library, regularization=0.1, exploration=1.0, seed=0)
+    solved, substitution = [], device_engine.DeviceEngine._column_of
+    monkeypatch.setattr(
+        device_engine.DeviceEngine, "_column_of", lambda own, point: (solved.append(point), substitution(own, point))[1]
+    )
+
+    for _ in range(40):
+        policy.learn(policy.choose(catalog), float(rng.normal()))
+    policy.warm_start([items[7]] if isinstance(kernel, Spectrum) else items[7:8], [0.4])  # an item that was not chosen
+    policy.choose(catalog)
+
+    assert not solved
+    engine = engine_of(policy, catalog)
+    assert len(engine._blocks) > 2
+    for row in (0, 7, 120):
+        point = kernel.kind.take(engine._points, np.array([row]))
+        read, found = engine._device.numpy(engine._column_at(row)), engine._device.numpy(substitution(engine, point))
+        assert_allclose(read, found, rtol=1e-9, atol=1e-11)
+
+    policy.warm_start(["zzzz"] if isinstance(kernel, Spectrum) else [[2.0, 2.0, 2.0]], [0.4])  # no item
+    policy.choose(catalog)
+    assert len(solved) == 1
