@@ -85,10 +85,18 @@ class Watched:
         scores = prediction.upper(self.exploration)
         assert_same_choice(tied, chosen[tied_for_best(scores)], dict(zip(chosen.tolist(), scores, strict=True)), self)
         assert score == pytest.approx(scores.max(), rel=1e-6, abs=1e-8)
-        selection = self.engine.choose(self.exploration, rows)
-        row, mean, width, others = selection.row, selection.mean, selection.width, selection.tied
-        assert (row, mean, width) == (tied[0], *self.engine.estimate_one(row))
-        assert others is None if len(tied) == 1 else np.array_equal(others, tied)
+        for place in (0, -1):  # the lowest and the highest of the tied ones
+            found = []
+
+            def break_tie(among, place=place, found=found):
+                found.extend(among)
+                return among[place], 0.5
+
+            selection = self.engine.choose(self.exploration, rows, break_tie)
+            row, mean, width = selection.row, selection.mean, selection.width
+            assert (row, mean, width) == (tied[place], *self.engine.estimate_one(row))
+            assert np.array_equal(found, tied) if found else len(tied) == 1
+            assert selection.propensity == (0.5 if found else 1.0)
         return tied
 
     def compare_estimates(self, tolerance=1e-9):

@@ -60,15 +60,11 @@ class UpperConfidencePolicy(PosteriorPolicy):
             exploration = schedule.value
         else:
             exploration = self._exploration_now(actions.n_actions, None, self._ledger.round_index, selector)
-        selection = selector.select(actions, exploration)
-        if selection is None:
-            return self._pick_from_all(actions)
-        if selection.tied is not None:
-            row, propensity = pick_tied(selection.tied, self._ties, self._rng)
-            mean, width = selector.take(actions, row)
-            score, cost = mean + exploration * width, selection.cost
-            selection = Selection(row, mean, width, score, propensity, cost=cost)
-        return selection
+        selection = selector.select(actions, exploration, self._break_tie)
+        return self._pick_from_all(actions) if selection is None else selection
+
+    def _break_tie(self, tied: Indices) -> tuple[int, float]:
+        return pick_tied(tied, self._ties, self._rng)
 
     def _pick_from_all(self, actions: Actions) -> Selection:
         """Score every action and select the best."""
