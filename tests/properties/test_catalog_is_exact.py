@@ -60,7 +60,7 @@ def early_active_sets(monkeypatch):
 
 
 class Watched:
-    """An engine beside a posterior that is asked for everything, every time."""
+    """An engine beside a posterior that scores all items in every round."""
 
     def __init__(self, kernel, items, regularization, exploration, **settings):
         self.kernel, self.items, self.exploration = kernel, kernel.kind.check(items), exploration
@@ -295,7 +295,7 @@ def after_many_rounds(n_rounds, regularization, *, checks_drift=True, n_items=15
     posterior.observe(items, np.zeros(n_items))
     record = posterior.record
     for row in rng.integers(n_items, size=n_rounds):
-        record._counts[row] += 1.0  # what `observe` does to the record, without a factor that is not asked for
+        record._counts[row] += 1.0  # what `observe` does to the record, without the factor, which is not queried
         record._sums[row] += 0.5 + 0.1 * rng.normal()
         record.version += 1
         engine.synchronize(record)
@@ -320,7 +320,7 @@ def test_rounding_errors_do_not_add_up(regularization):
 
 
 def test_errors_that_add_up_would_be_seen(monkeypatch, no_compiled_rounds):
-    """Negative control: an update that is wrong in the fifth digit, and nothing computed anew."""
+    """Negative control: an update that is wrong in the fifth digit, and nothing recomputed."""
     monkeypatch.setattr(ColumnLog, "checked_scale", lambda _, scale, __: 1.0001 * scale)
 
     _, variance_error, _ = after_many_rounds(900, 1e-3, checks_drift=False)

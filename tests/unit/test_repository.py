@@ -55,10 +55,10 @@ def test_forms_have_what_a_form_needs(form):
     content = yaml.safe_load(read(f".github/ISSUE_TEMPLATE/{form}"))
 
     assert set(content) == {"name", "description", "labels", "body"}
-    asked = [field for field in content["body"] if field["type"] != "markdown"]
-    assert len({field["id"] for field in asked}) == len(asked)
-    assert all(field["attributes"]["label"] for field in asked)
-    assert all(isinstance(option, str) for field in asked for option in field["attributes"].get("options", []))
+    fields = [field for field in content["body"] if field["type"] != "markdown"]
+    assert len({field["id"] for field in fields}) == len(fields)
+    assert all(field["attributes"]["label"] for field in fields)
+    assert all(isinstance(option, str) for field in fields for option in field["attributes"].get("options", []))
 
 
 def test_placeholder_addresses_stand_in_one_place_each():

@@ -252,8 +252,8 @@ class KernelUCB(KernelPolicy, UpperConfidencePolicy):
         binary rewards: "logistic". For rewards that change over time: posterior_factory("windowed", length=200) or
         posterior_factory("forgetting", rate=0.99). With these, all actions are scored, and exploration must be tuned.
     budget
-        Number of distinct contexts up to which all is exact. Beyond it a dictionary of so many takes over (Nyström):
-        memory and time of a round are bounded for ever. None: exact for ever.
+        Number of distinct contexts up to which all is exact. Beyond it a dictionary of at most this size replaces them
+        (Nyström): memory and time of a round are bounded. None: always exact.
     accuracy
         Instead of a budget, in (0, 1): approximate as soon as that pays, with at most this fraction of γ left
         unexplained in sum. All contexts are stored.

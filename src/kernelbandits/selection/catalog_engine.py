@@ -60,7 +60,7 @@ def _finished(
 class CatalogEngine(Selector):
     """Mean and width of every item of a catalog, synchronized with the observations of a posterior.
 
-    It stores no data of its own: a query compares the record with what was applied (`SynchronizedColumns`). So delayed,
+    It stores no observations: a query compares the record with what was applied (`SynchronizedColumns`). So delayed,
     amended and removed rewards, and points that are in no catalog, need no special handling.
 
     Cost per round: a pass over all N items, about 40 bytes each, if the item was also pulled last; q more columns if q

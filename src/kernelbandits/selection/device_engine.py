@@ -24,7 +24,7 @@ MOST_PENDING: Final = 64
 """Distinct pending points; beyond it, all items are synchronized in one matrix product."""
 
 MOST_ACTIVE: Final = 4096
-"""Items of a new active set. It is chosen anew when it has grown to twice as many."""
+"""Items of a new active set. It is chosen again when it has grown to twice as many."""
 
 CHUNK_BYTES: Final = 4e9
 MOST_COLUMNS: Final = 1024

@@ -113,7 +113,7 @@ class PanelTable:
     def eliminate_together(self, panels: NDArray[np.int64], size: int, batch: Batch, *given: Any) -> tuple[float, int]:
         """`_screening_loops.eliminate_loop` in several threads."""
         columns, n_rows = batch[0], batch[0].shape[1]
-        # A helper may be late by rounds: what it reads then must exist, and nobody may use what it writes.
+        # A helper may be late by rounds: what it reads then must exist, and what it writes must not be used.
         panels, arrays, team = panels.copy(), self._arrays.copy(), _new_team(n_rows)
         found: tuple[float, int] = with_helpers(
             lambda: screening_loops.eliminate(panels, size, batch, *given, team),
