@@ -112,3 +112,29 @@ def test_the_parts_of_the_tests_are_all_tests_once():
 
     assert min(map(len, (first, second, third))) > 0
     assert sorted(first + second + third) == sorted(collected())
+
+
+SHARED: set[str] = {"service"}
+"""Folders of `tests/unit` whose files test a behavior of the whole package."""
+
+
+def unnamed(tests, source):
+    """Unit tests in the folder of a package that are not named after one of its modules or the package."""
+    for file in sorted(tests.rglob("test_*.py")):
+        place = file.relative_to(tests).parent
+        if place.parts and place.parts[0] not in SHARED and (source / place).is_dir():
+            modules = {module.stem.strip("_") for module in (source / place).glob("*.py")} | {place.name}
+            if not any(f"{file.stem}_".startswith(f"test_{module}_") for module in modules):
+                yield str(file.relative_to(tests))
+
+
+def test_unit_tests_are_named_after_the_module_that_they_test():
+    assert not list(unnamed(ROOT / "tests" / "unit", ROOT / "src" / "kernelbandits"))
+
+
+def test_a_test_of_no_module_is_found(tmp_path):
+    for name in ("tests/kernels/test_linear_long.py", "tests/kernels/test_lineary.py", "src/kernels/linear.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    assert list(unnamed(tmp_path / "tests", tmp_path / "src")) == [str(Path("kernels", "test_lineary.py"))]
