@@ -106,8 +106,9 @@ def cases() -> dict[str, tuple[Any, Callable[[int], Any]]]:
         "KernelUCB, catalog of 2,000": (kernel_ucb(), lambda _: catalog),
         "LinUCB shared": (kb.LinUCB(exploration=0.5), lambda t: fresh[t]),
         "LinUCB disjoint": (kb.LinUCB(model="disjoint", exploration=0.5), lambda t: fresh[t]),
-        "Mixed(KernelUCB), 40 fresh rows": (kb.Mixed(kernel_ucb(), epsilon=0.1, seed=0), lambda t: fresh[t]),
-        "Mixed(LinUCB)": (kb.Mixed(kb.LinUCB(exploration=0.5), epsilon=0.1, seed=0), lambda t: fresh[t]),
+        "Mixed(KernelUCB), 40 fresh rows": (kb.Mixed(kernel_ucb(), epsilon=0.0, seed=0), lambda t: fresh[t]),
+        "Mixed(KernelUCB), random actions": (kb.Mixed(kernel_ucb(), epsilon=1.0, seed=0), lambda t: fresh[t]),
+        "Mixed(LinUCB)": (kb.Mixed(kb.LinUCB(exploration=0.5), epsilon=0.0, seed=0), lambda t: fresh[t]),
     }
 
 

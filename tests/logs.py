@@ -15,11 +15,11 @@ def string_log(n_rounds=60, seed=0):
     rounds, actions, propensities, rewards = [], [], [], []
     for _ in range(n_rounds):
         words = [WORDS[place] for place in rng.permutation(len(WORDS))[: rng.integers(2, 6)]]
-        odds = rng.dirichlet(np.full(len(words), 2.0))
-        action = int(rng.choice(len(words), p=odds))
+        shares = rng.dirichlet(np.full(len(words), 2.0))
+        action = int(rng.choice(len(words), p=shares))
         rounds.append(words)
         actions.append(action)
-        propensities.append(odds[action])
+        propensities.append(shares[action])
         rewards.append(0.1 * len(words[action]) - 0.7 + rng.normal())
     return Log(rounds, actions, propensities, rewards)
 

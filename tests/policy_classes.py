@@ -57,8 +57,8 @@ def slow_variances(rounds, weights, mixing):
     total = np.zeros(len(weights))
     for picks, size in rounds:
         probabilities = takes(picks, size)
-        odds = (1.0 - size * mixing) * (weights @ probabilities) + mixing
-        total += probabilities @ (1.0 / odds)
+        mixed = (1.0 - size * mixing) * (weights @ probabilities) + mixing
+        total += probabilities @ (1.0 / mixed)
     return total / len(rounds)
 
 

@@ -371,7 +371,7 @@ def change_content(rng, head, body):
 
 
 def change_text(rng, head, body):
-    """A head that is no JSON, or not of the kind that is written."""
+    """A head that is not JSON, or not of the kind that is written."""
     text = json.dumps(head)
     texts = [
         text[: len(text) // 2], "[" * 100_000, '{"a":' * 100_000, "null", "[]", '"x"', "1e999", text + "x", "",
@@ -533,7 +533,7 @@ def _limit_memory():
 
 
 def outcomes(n_cases, seed=0, setup=None, change=changed_file, patience=WORK_BEFORE_COMPILE):
-    """Count of each outcome, and all that is no clean one: crashes and hangs end their process, and only it.
+    """Count of each outcome, and all that are not clean: crashes and hangs end their process, and only it.
 
     `setup` is called in the process that reads the files; `change` makes the file of a case, or None.
     """

@@ -38,12 +38,12 @@ def job_columns(trace, *, every=1, dimensions=()):
 
 def write_job(folder, *, environment, policy, seed, columns, seconds=None, **head):
     """One job, and its times; gives its id."""
-    told = {
+    metadata = {
         "format": FORMAT, "environment": environment, "policy": policy, "spec_name": policy, "parameters": {},
         "seed": seed, "horizon": 10, "every": 1, "learn_rounds": None, "claims": None,
         "described": {"environment": {}, "policy": {}},
     } | head  # fmt: skip
-    told["id"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+    metadata["id"] = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()[:32]
     n = len(columns["round"])
     whole = ("round", "action", "stage", "n_actions", "n_covered")
     table = pa.table(
@@ -56,14 +56,14 @@ def write_job(folder, *, environment, policy, seed, columns, seconds=None, **hea
                 for name, column in columns.items()
             },
         }
-    ).replace_schema_metadata({b"kernelbandits": json.dumps(told).encode()})
+    ).replace_schema_metadata({b"kernelbandits": json.dumps(metadata).encode()})
     for part in ("jobs", "timings"):
         (Path(folder) / part).mkdir(parents=True, exist_ok=True)
-    (Path(folder) / "jobs" / f"{told['id']}.parquet").write_bytes(to_parquet(table))
+    (Path(folder) / "jobs" / f"{metadata['id']}.parquet").write_bytes(to_parquet(table))
     if seconds is not None:
         times = pa.table({"round": pa.array(columns["round"], pa.int64()), "seconds": pa.array(seconds, pa.float64())})
-        (Path(folder) / "timings" / f"{told['id']}.parquet").write_bytes(to_parquet(times))
-    return told["id"]
+        (Path(folder) / "timings" / f"{metadata['id']}.parquet").write_bytes(to_parquet(times))
+    return metadata["id"]
 
 
 def write_head(folder, jobs, **values):
@@ -102,11 +102,11 @@ def play(folder, *, environments, policies, horizon, seeds, every=1, **head):
     """Simulate everything and write it; policies: label -> (make, head of the job)."""
     jobs = []
     for environment, world in environments.items():
-        for label, (make, told) in policies.items():
+        for label, (make, metadata) in policies.items():
             for seed in seeds:
                 policy = make(seed)
                 trace = simulate(world, policy, horizon=horizon, seed=seed)
-                columns = job_columns(trace, every=every, dimensions=told.get("dimensions", ()))
+                columns = job_columns(trace, every=every, dimensions=metadata.get("dimensions", ()))
                 seconds = np.diff(np.append(0.0, np.cumsum(trace.seconds)[columns["round"] - 1]))
                 seconds /= np.diff(columns["round"], prepend=0)
                 described = {"environment": world.describe(), "policy": policy.describe()}
@@ -121,7 +121,7 @@ def play(folder, *, environments, policies, horizon, seeds, every=1, **head):
                         horizon=horizon,
                         every=every,
                         described=described,
-                        **{name: value for name, value in told.items() if name != "dimensions"},
+                        **{name: value for name, value in metadata.items() if name != "dimensions"},
                     )
                 )
     write_head(folder, jobs, horizon=horizon, seeds=list(seeds), every=every, **head)

@@ -1,4 +1,4 @@
-"""Data frames of installed libraries, made of columns."""
+"""Data frames of installed libraries, built from columns."""
 
 from __future__ import annotations
 

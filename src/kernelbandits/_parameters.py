@@ -89,7 +89,7 @@ class ValueType:
 
 
 class Parameter(Generic[Given, Held]):
-    """Declaration of one parameter; as an annotation, the type of an argument and of the attribute made of it.
+    """Declaration of one parameter; as an annotation, the type of an argument and of the attribute built from it.
 
     In a class, a property that reads the held value takes its place.
     """
@@ -179,7 +179,7 @@ def parameter(
     is_described
         Whether descriptions and files contain the value. Not for seeds, nor for what changes no result.
     is_public
-        Whether the value can be read under the parameter's name. Not if the model made of it has that name.
+        Whether the value can be read under the parameter's name. Not if the model built from it has that name.
     theory
         Constant of the algorithm's theorem, for which the value "theory" stands. If the class computes the constant,
         this is "theory" itself: the attribute then holds that word.
@@ -242,7 +242,7 @@ class Parametrized:
                 delattr(cls, name)
         cls._own_parameters = own
         cls._declared = _in_order(cls)
-        # A class with a constructor of its own has the signature of that.
+        # A class with its own constructor has the signature of that.
         cls.__signature__ = None if "__init__" in vars(cls) else _signature(cls._declared.values())  # type: ignore[attr-defined]
 
     if not TYPE_CHECKING:  # the signature that type checkers see follows from the declarations

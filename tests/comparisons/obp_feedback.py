@@ -23,8 +23,8 @@ THRESHOLD = 2.0
 def target(context, n_actions):
     """Probabilities of the policy that is judged: a softmax that turns with the context."""
     scores = np.cos(np.arange(1, n_actions + 1) * (0.5 + context.sum(axis=1, keepdims=True)))
-    odds = np.exp(2.0 * scores)
-    return odds / odds.sum(axis=1, keepdims=True)
+    shares = np.exp(2.0 * scores)
+    return shares / shares.sum(axis=1, keepdims=True)
 
 
 def export(ours):
@@ -36,12 +36,12 @@ def export(ours):
     rng = np.random.default_rng(7)
     actions = rng.normal(size=(4, 3))
     contexts = rng.normal(size=(1_000, 2))
-    odds = np.exp(contexts @ rng.normal(size=(2, 4)))
-    odds /= odds.sum(axis=1, keepdims=True)
-    chosen = np.array([rng.choice(4, p=row) for row in odds])
+    shares = np.exp(contexts @ rng.normal(size=(2, 4)))
+    shares /= shares.sum(axis=1, keepdims=True)
+    chosen = np.array([rng.choice(4, p=row) for row in shares])
     means = np.tanh(contexts @ rng.normal(size=(2, 3)) @ actions.T)
     shown = np.arange(1_000), chosen
-    log = Log([Pairs(row, actions) for row in contexts], chosen, odds[shown], means[shown] + rng.normal(size=1_000))
+    log = Log([Pairs(row, actions) for row in contexts], chosen, shares[shown], means[shown] + rng.normal(size=1_000))
     np.savez(ours, **without_none(to_obp(log, expected_reward=means)))
 
 
@@ -103,14 +103,14 @@ def our_values(feedback, predicted):
     from kernelbandits.evaluation import IPS, DoublyRobust, SelfNormalizedIPS, Switch
 
     log = from_obp(feedback)
-    odds = target(feedback["context"], int(feedback["n_actions"]))
+    shares = target(feedback["context"], int(feedback["n_actions"]))
     place = {row.tobytes(): t for t, row in enumerate(feedback["context"])}
 
     class Known:
         """A policy of these probabilities, and a model of these predictions; rounds are known by their context."""
 
         def probabilities_many(self, rounds, *, ids=None):
-            return [odds[place[points.context.tobytes()]] for points in rounds]
+            return [shares[place[points.context.tobytes()]] for points in rounds]
 
         def fit(self, log):
             return self

@@ -67,8 +67,8 @@ def our_values(path):
         "Switch-DR": Switch(model, THRESHOLD, folds=1),
     }
     return {
-        name: {label: estimator.estimate(log, Fixed(odds)).value for label, estimator in estimators.items()}
-        for name, odds in targets(n_items).items()
+        name: {label: estimator.estimate(log, Fixed(shares)).value for label, estimator in estimators.items()}
+        for name, shares in targets(n_items).items()
     }
 
 
@@ -92,11 +92,11 @@ def their_values(path):
     return {
         name: {
             label: estimator.estimate_policy_value(
-                action_dist=np.tile(odds, (len(items), 1))[:, :, None], position=np.zeros_like(items), **known
+                action_dist=np.tile(shares, (len(items), 1))[:, :, None], position=np.zeros_like(items), **known
             )
             for label, estimator in estimators.items()
         }
-        for name, odds in targets(n_items).items()
+        for name, shares in targets(n_items).items()
     }
 
 

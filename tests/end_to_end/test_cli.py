@@ -144,17 +144,17 @@ def test_an_error_of_ours_keeps_to_one_line(monkeypatch, capsys):
 
 
 def test_quick_means_few_rounds_unless_specified_otherwise(monkeypatch):
-    asked = []
+    calls = []
 
     def note(into, *, horizon, n_seeds, workers, progress):
-        asked.append((into, horizon, n_seeds))
+        calls.append((into, horizon, n_seeds))
         raise InvalidParameter("seen enough")
 
     monkeypatch.setattr("kernelbandits.experiments.demo.run_demo", note)
     main(["demo", "--quick"])
     main(["demo", "--quick", "--seeds", "5", "--into", "there"])
 
-    assert asked == [("demo", demo.QUICK.rounds, demo.QUICK.seeds), ("there", demo.QUICK.rounds, 5)]
+    assert calls == [("demo", demo.QUICK.rounds, demo.QUICK.seeds), ("there", demo.QUICK.rounds, 5)]
 
 
 def test_it_runs_as_a_module():

@@ -41,8 +41,8 @@ class Living:
             self.learned = self.policy.choose(round_of(name, t))
             self.policy.learn(self.learned, 0.5)
         self.open = self.policy.choose(round_of(name, 9))
-        self.awaited = self.policy.choose(round_of(name, 8))
-        self.policy.expect(self.awaited)
+        self.unrewarded = self.policy.choose(round_of(name, 8))
+        self.policy.expect(self.unrewarded)
         self.policy.choose_many([round_of(name, 7)])  # no decision is the latest one: None is
 
     def answers(self) -> tuple[Any, ...]:
@@ -82,7 +82,7 @@ class Living:
             },
             "warm_start": {"contexts": contexts, "rewards": [0.1, 0.2, 0.3, 0.4], "times": 1, "ids": None},
             "expect": {"decision": self.open},
-            "withdraw": {"decision": self.awaited},
+            "withdraw": {"decision": self.unrewarded},
             "amend": {"decision": self.learned, "was": 0.5, "now": 0.25},
             "unlearn": {"decision": self.learned, "reward": 0.5},
             "save": {"path": folder() / "living.kb"},
@@ -171,7 +171,7 @@ def _call(living: Living, method: str, parameter: str, value: Any) -> None:
     arguments = living.methods()[method]
     if parameter.startswith("decision."):
         decision = living.learned if method in ("amend", "unlearn") else living.open
-        decision = living.awaited if method == "withdraw" else decision
+        decision = living.unrewarded if method == "withdraw" else decision
         odd = replace(decision, **{parameter.partition(".")[2]: value})
         arguments["decisions" if method == "learn_many" else "decision"] = [odd] if method == "learn_many" else odd
     else:
@@ -181,8 +181,8 @@ def _call(living: Living, method: str, parameter: str, value: Any) -> None:
 
 def _same(first: Any, second: Any) -> bool:
     """Equal up to rounding: after a refusal some models are computed again from what they have learned."""
-    (decisions, pending), (others, awaited) = first, second
-    return pending == awaited and np.allclose(decisions, others, rtol=1e-9, atol=0.0, equal_nan=True)
+    (decisions, pending), (others, unrewarded) = first, second
+    return pending == unrewarded and np.allclose(decisions, others, rtol=1e-9, atol=0.0, equal_nan=True)
 
 
 def _posterior_outcome(owner: str, method: str, parameter: str, odd: str) -> list[RawError]:

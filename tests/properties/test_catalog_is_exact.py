@@ -60,7 +60,7 @@ def early_active_sets(monkeypatch):
 
 
 class Watched:
-    """An engine beside a posterior that is asked for everything, every time."""
+    """An engine beside a posterior that scores all items in every round."""
 
     def __init__(self, kernel, items, regularization, exploration, **settings):
         self.kernel, self.items, self.exploration = kernel, kernel.kind.check(items), exploration
@@ -85,10 +85,18 @@ class Watched:
         scores = prediction.upper(self.exploration)
         assert_same_choice(tied, chosen[tied_for_best(scores)], dict(zip(chosen.tolist(), scores, strict=True)), self)
         assert score == pytest.approx(scores.max(), rel=1e-6, abs=1e-8)
-        selection = self.engine.choose(self.exploration, rows)
-        row, mean, width, others = selection.row, selection.mean, selection.width, selection.tied
-        assert (row, mean, width) == (tied[0], *self.engine.estimate_one(row))
-        assert others is None if len(tied) == 1 else np.array_equal(others, tied)
+        for place in (0, -1):  # the lowest and the highest of the tied ones
+            found = []
+
+            def break_tie(among, place=place, found=found):
+                found.extend(among)
+                return among[place], 0.5
+
+            selection = self.engine.choose(self.exploration, rows, break_tie)
+            row, mean, width = selection.row, selection.mean, selection.width
+            assert (row, mean, width) == (tied[place], *self.engine.estimate_one(row))
+            assert np.array_equal(found, tied) if found else len(tied) == 1
+            assert selection.propensity == (0.5 if found else 1.0)
         return tied
 
     def compare_estimates(self, tolerance=1e-9):
@@ -287,7 +295,7 @@ def after_many_rounds(n_rounds, regularization, *, checks_drift=True, n_items=15
     posterior.observe(items, np.zeros(n_items))
     record = posterior.record
     for row in rng.integers(n_items, size=n_rounds):
-        record._counts[row] += 1.0  # what `observe` does to the record, without a factor that is not asked for
+        record._counts[row] += 1.0  # what `observe` does to the record, without the factor, which is not queried
         record._sums[row] += 0.5 + 0.1 * rng.normal()
         record.version += 1
         engine.synchronize(record)
@@ -312,7 +320,7 @@ def test_rounding_errors_do_not_add_up(regularization):
 
 
 def test_errors_that_add_up_would_be_seen(monkeypatch, no_compiled_rounds):
-    """Negative control: an update that is wrong in the fifth digit, and nothing computed anew."""
+    """Negative control: an update that is wrong in the fifth digit, and nothing recomputed."""
     monkeypatch.setattr(ColumnLog, "checked_scale", lambda _, scale, __: 1.0001 * scale)
 
     _, variance_error, _ = after_many_rounds(900, 1e-3, checks_drift=False)

@@ -51,9 +51,9 @@ class Watched:
         mean, width, _ = definition(self.kernel, 0.3, past, rewards, weights[counting], kind.check(contexts))
         return mean + self.exploration * width
 
-    def play(self, asked, contexts, rows, rng):
-        """Choose among the items of these rows, asked in any form; compare; learn."""
-        decision = self.policy.choose(asked)
+    def play(self, offered, contexts, rows, rng):
+        """Choose among the items of these rows, offered in any form; compare; learn."""
+        decision = self.policy.choose(offered)
         scores = self.scores(contexts)
         best = scores[tied_for_best(scores)[0]]
         assert scores[rows.index(decision.item)] >= best - 1e-9 * max(1.0, abs(best))
@@ -81,8 +81,8 @@ def test_over_a_catalog_whole_and_restricted(world, form, exploration, seed):
 
     for t in range(40):
         rows = list(range(12)) if t % 3 else sorted(rng.choice(12, size=5, replace=False).tolist())
-        asked = catalog if t % 3 else catalog.only(rows)
-        watched.play(asked, of(points, rows), rows, rng)
+        offered = catalog if t % 3 else catalog.only(rows)
+        watched.play(offered, of(points, rows), rows, rng)
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])

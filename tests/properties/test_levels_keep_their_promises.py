@@ -37,11 +37,11 @@ def run(parameters, *, replace_stage=None, seed=0):
     policy = kb.SupKernelUCB(KERNEL, regularization=GAMMA, **parameters)
     walks, decisions, truths, contexts_played = [], [], [], []
     for _ in range(HORIZON):
-        contexts, luck = rng.uniform(size=(N_ACTIONS, 2)), rng.uniform(size=N_ACTIONS)
+        contexts, noise = rng.uniform(size=(N_ACTIONS, 2)), rng.uniform(size=N_ACTIONS)
         walks.append(policy.walk(contexts))
         decision = policy.choose(contexts)
         value = truth(contexts)
-        reward = float(luck[decision.action] < value[decision.action])
+        reward = float(noise[decision.action] < value[decision.action])
         coin = float(coins.integers(2))
         policy.learn(decision, coin if decision.stage == replace_stage and replace_stage is not None else reward)
         decisions.append(decision)

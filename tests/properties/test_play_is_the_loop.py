@@ -120,17 +120,17 @@ def test_a_mixed_policy_uses_the_compiled_loop_between_random_rounds(monkeypatch
 def test_a_number_that_is_not_finite_is_rejected_wherever_it_stands(name, form, column, bad):
     rng = np.random.default_rng(5)
     rounds, rewards = rng.normal(size=(40, 4, 3)), rng.normal(size=(40, 4))
-    policy, asked = POLICIES[name](0.5, 0.3), rng.normal(size=(6, 3))
+    policy, queries = POLICIES[name](0.5, 0.3), rng.normal(size=(6, 3))
     policy.play(rounds, rewards)
-    before = policy.posterior.predict(asked)
+    before = policy.posterior.predict(queries)
     rounds[29, 3, column] = bad
 
     with pytest.raises(kb.errors.InvalidContexts, match="finite"):
         policy.play(form(rounds), rewards)
 
     assert policy.round_index == 41
-    assert_allclose(policy.posterior.predict(asked).mean, before.mean, rtol=1e-12)
-    assert_allclose(policy.posterior.predict(asked).width, before.width, rtol=1e-12)
+    assert_allclose(policy.posterior.predict(queries).mean, before.mean, rtol=1e-12)
+    assert_allclose(policy.posterior.predict(queries).width, before.width, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_rounds", [10, 400])
@@ -159,10 +159,10 @@ def test_a_long_run_stays_close_to_the_definition():
 
     chosen = rounds[np.arange(20_000), plays.action]
     precision = 1e-3 * np.eye(4) + chosen.T @ chosen
-    asked = rng.normal(size=(50, 4))
-    prediction = policy.posterior.predict(asked)
-    assert_allclose(prediction.mean, asked @ np.linalg.solve(precision, chosen.T @ plays.reward), atol=1e-9)
-    squared = np.einsum("nd,nd->n", asked @ np.linalg.inv(precision), asked)
+    queries = rng.normal(size=(50, 4))
+    prediction = policy.posterior.predict(queries)
+    assert_allclose(prediction.mean, queries @ np.linalg.solve(precision, chosen.T @ plays.reward), atol=1e-9)
+    squared = np.einsum("nd,nd->n", queries @ np.linalg.inv(precision), queries)
     assert_allclose(prediction.width**2 * 1e-3, squared * 1e-3, atol=1e-9)
 
 

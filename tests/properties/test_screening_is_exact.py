@@ -109,7 +109,7 @@ def use(monkeypatch):
 
 
 class Watched:
-    """A policy beside a posterior that scores everything and is told nothing but rewards."""
+    """A policy beside a posterior that scores everything and observes only rewards."""
 
     def __init__(self, kernel, regularization, exploration, ties="lowest"):
         self.policy = kb.KernelUCB(
@@ -231,7 +231,7 @@ def follow(events, seed, regularization):
         reward = float(rng.normal())
         if event in ("late", "expect", "ask"):
             if event == "expect":
-                policy.expect(decision)  # awaited: all are scored until it is learned
+                policy.expect(decision)  # pending: all are scored until it is learned
                 policy.choose(contexts)
                 policy.withdraw(decision)
             waiting.append(decision)

@@ -21,7 +21,7 @@ N_ACTIONS, N_POLICIES, N_ROUNDS = 3, 50, 3000
     ids=["PolicyElimination", "RandomizedUCB", "ILOVETOCONBANDITS"],
 )
 def test_the_last_rounds_pay_more_than_the_average_policy(make):
-    """Rewards of 500 rounds have a standard error of at most 0.5 / sqrt(500) = 0.022; three of these are asked for."""
+    """Rewards of 500 rounds have a standard error of at most 0.5 / sqrt(500) = 0.022; the margin is three of these."""
     rng = np.random.default_rng(0)
     experts = scorers(rng, N_POLICIES, n_features=5)
     rounds = rng.normal(size=(N_ROUNDS, N_ACTIONS, 5))

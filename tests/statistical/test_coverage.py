@@ -46,20 +46,20 @@ class Drawn:
 def factor_needed(exploration, world, *, horizon, gamma, delay=0, ignores_pending=False):
     """Largest |mean − f| / (η · width) of a run; contexts are chosen by the policy itself, hence adaptively."""
     policy = kb.KernelUCB(KERNEL, regularization=gamma, exploration=exploration)
-    awaited, needed = [], 0.0
+    unrewarded, needed = [], 0.0
     for _ in range(horizon):
         decision = policy.choose(world.contexts)
         eta = (decision.score - decision.mean) / decision.width
-        pending = np.array([waiting.context for waiting, _ in awaited]) if awaited else None
-        if ignores_pending and awaited:
+        pending = np.array([waiting.context for waiting, _ in unrewarded]) if unrewarded else None
+        if ignores_pending and unrewarded:
             eta /= Pending(policy.posterior, pending).inflation
         prediction = policy.posterior.predict(world.contexts, pending=pending)
         needed = max(needed, float((np.abs(prediction.mean - world.expected) / (eta * prediction.width)).max()))
-        awaited.append((decision, world.reward(decision.action)))
+        unrewarded.append((decision, world.reward(decision.action)))
         if delay:
             policy.expect(decision)
-        if len(awaited) > delay:
-            policy.learn(*awaited.pop(0))
+        if len(unrewarded) > delay:
+            policy.learn(*unrewarded.pop(0))
     return needed
 
 

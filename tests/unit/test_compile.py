@@ -85,7 +85,7 @@ def test_a_forked_process_can_compile():
     ("first", "scheme"),
     [
         ("", "NOPColorScheme"),
-        ("import numba;", "HighlightColorScheme"),  # negative control: colors are on where nobody asks
+        ("import numba;", "HighlightColorScheme"),  # negative control: colors are on by default
     ],
 )
 def test_messages_of_the_compiler_are_not_colored(first, scheme):
@@ -298,7 +298,7 @@ compiling.numba()
 import numba.core.event as ev
 from numba.core.compiler_lock import global_compiler_lock
 
-def total_loop(numbers):  # of no file, so that it is compiled in memory whenever it is asked for
+def total_loop(numbers):  # of no file, so that every compilation is in memory
     total = 0.0
     for number in numbers:
         total += number

@@ -55,10 +55,10 @@ def test_forms_have_what_a_form_needs(form):
     content = yaml.safe_load(read(f".github/ISSUE_TEMPLATE/{form}"))
 
     assert set(content) == {"name", "description", "labels", "body"}
-    asked = [field for field in content["body"] if field["type"] != "markdown"]
-    assert len({field["id"] for field in asked}) == len(asked)
-    assert all(field["attributes"]["label"] for field in asked)
-    assert all(isinstance(option, str) for field in asked for option in field["attributes"].get("options", []))
+    fields = [field for field in content["body"] if field["type"] != "markdown"]
+    assert len({field["id"] for field in fields}) == len(fields)
+    assert all(field["attributes"]["label"] for field in fields)
+    assert all(isinstance(option, str) for field in fields for option in field["attributes"].get("options", []))
 
 
 def test_placeholder_addresses_stand_in_one_place_each():
@@ -112,3 +112,29 @@ def test_the_parts_of_the_tests_are_all_tests_once():
 
     assert min(map(len, (first, second, third))) > 0
     assert sorted(first + second + third) == sorted(collected())
+
+
+SHARED: set[str] = {"service"}
+"""Folders of `tests/unit` whose files test a behavior of the whole package."""
+
+
+def unnamed(tests, source):
+    """Unit tests in the folder of a package that are not named after one of its modules or the package."""
+    for file in sorted(tests.rglob("test_*.py")):
+        place = file.relative_to(tests).parent
+        if place.parts and place.parts[0] not in SHARED and (source / place).is_dir():
+            modules = {module.stem.strip("_") for module in (source / place).glob("*.py")} | {place.name}
+            if not any(f"{file.stem}_".startswith(f"test_{module}_") for module in modules):
+                yield str(file.relative_to(tests))
+
+
+def test_unit_tests_are_named_after_the_module_that_they_test():
+    assert not list(unnamed(ROOT / "tests" / "unit", ROOT / "src" / "kernelbandits"))
+
+
+def test_a_test_of_no_module_is_found(tmp_path):
+    for name in ("tests/kernels/test_linear_long.py", "tests/kernels/test_lineary.py", "src/kernels/linear.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    assert list(unnamed(tmp_path / "tests", tmp_path / "src")) == [str(Path("kernels", "test_lineary.py"))]

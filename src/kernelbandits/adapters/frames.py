@@ -60,7 +60,7 @@ def log_from_frame(
         `features="text"`, uses the values of that column as points: strings, or whole numbers as ids. With `candidates`
         they are columns of the candidates or items; None uses the ids of the actions as points.
     round
-        Column with the label of the round; None if every row is a round of its own.
+        Column with the label of the round; None if every row is a separate round.
     context
         Columns that describe the round, equal in all its rows: rounds become `Pairs`.
     chosen
@@ -214,7 +214,7 @@ def _log_of_impressions(
     for label, rows in rounds.items():
         if columns.place is None and len(rows) > 1:
             raise InvalidParameter(
-                f"Beside candidates every row is a round of its own, and round {label!r} has {len(rows)} rows. For "
+                f"Beside candidates every row is a separate round, and round {label!r} has {len(rows)} rows. For "
                 "slates name the column of places: place=…."
             )
     sets = _candidate_sets(table, columns, rounds, features, candidates, items)

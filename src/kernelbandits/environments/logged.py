@@ -38,7 +38,7 @@ class Log:
     """Logged decisions: the actions of each round, the logged action, its propensity and its reward.
 
     The sets of actions may differ between rounds, in content and size. A round holds all actions that could have been
-    shown: with only the one that was, nothing can be said about another policy, and estimators refuse a log whose
+    shown: with only the one that was, nothing can be said about another policy, and estimators reject a log whose
     rounds all have one action.
 
     In a log of slates, `actions`, `propensities` and `rewards` are matrices with one row per round and one column per

@@ -172,7 +172,7 @@ class SyntheticRKHS:
             if not self.fixed_actions:
                 raise InvalidParameter(
                     f"Fresh contexts are drawn in every round, so action_seed={short_repr(self.action_seed)} fixes "
-                    "nothing. Leave it out, or ask for fixed_actions=True."
+                    "nothing. Leave it out, or set fixed_actions=True."
                 )
         object.__setattr__(self, "noise_scale", self._checked_noise_scale())
         self._check_norm()
@@ -287,7 +287,7 @@ class SyntheticRKHS:
         if lowest < -ROUNDING or highest > 1.0 + ROUNDING:
             raise InvalidParameter(
                 f"With Bernoulli noise expected rewards are probabilities, got values from {lowest:.4g} to "
-                f"{highest:.4g} for norm {function.norm:.4g}. Ask for a smaller norm, and for a kernel that is nowhere "
+                f"{highest:.4g} for norm {function.norm:.4g}. Choose a smaller norm, and a kernel that is nowhere "
                 "negative on the unit cube."
             )
         return np.clip(expected, 0.0, 1.0)

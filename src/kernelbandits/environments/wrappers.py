@@ -252,11 +252,11 @@ class _ForeseeableDriftingWorld(DriftingWorld):
         rounds: list[tuple[Round, Vector]] = []
         for is_after, turns in groupby(islice(self._turns, n_rounds)):
             world = self.after if is_after else self.before
-            asked = len(list(turns))
-            seen = world.peek_rounds(asked)
+            n_needed = len(list(turns))
+            seen = world.peek_rounds(n_needed)
             rounds += seen
             if seen:
                 self._observed = world
-            if len(seen) < asked:
+            if len(seen) < n_needed:
                 break
         return rounds

@@ -42,7 +42,7 @@ ENVIRONMENT: Final = SyntheticRKHS(KERNEL, n_actions=30, n_features=2, n_centers
 """A function with a few maxima over the unit square: the click probability at 30 places, drawn in every round."""
 
 # Each the best of 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8 by mean regret after 500 rounds on seeds 100 to 109, which
-# the demo does not use (unless asked for more than 100 seeds).
+# the demo does not use (up to 100 seeds).
 KERNEL_UCB_EXPLORATION: Final = 0.2
 SUP_KERNEL_UCB_EXPLORATION: Final = 0.05
 LIN_UCB_EXPLORATION: Final = 0.1

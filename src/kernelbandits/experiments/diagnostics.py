@@ -69,7 +69,7 @@ def effective_dimensions(trace: Trace, policy: Policy, *, rounds: Indices, horiz
 
 
 def has_kernel(policy: Policy) -> bool:
-    """Whether a policy has one kernel and one regularization, of its posterior or of its own."""
+    """Whether a policy has one kernel and one regularization, its own or that of its posterior."""
     kernel, regularization = _kernel_and_regularization(policy)
     return isinstance(kernel, Kernel) and regularization is not None
 

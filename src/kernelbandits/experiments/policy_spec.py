@@ -196,7 +196,9 @@ def _check_own(kind: Callable[..., Any], place: str, family: str | None) -> Call
     """Check a class of a user's own; what a function builds is checked when it is built."""
     method, remedy = NEEDED.get(family or "", ("__init__", ""))
     if inspect.isclass(kind) and not hasattr(kind, method):
-        raise InvalidParameter(f"{place}: {kind.__name__} is no {family} class: it has no {method}(). {remedy}")
+        raise InvalidParameter(
+            f"{place}: every {family} has {method}(), and the class {kind.__name__} has not. {remedy}"
+        )
     return kind
 
 
@@ -235,9 +237,9 @@ def suggest(name: Any, names: Iterable[str]) -> str:
 def build_value(value: Any, place: str, rng: np.random.Generator | None = None) -> Any:
     """Build every object that a value describes.
 
-    A table with `class` is an object of that class, made of its other entries; one under the name `posterior` names a
-    form of posterior (`{"name": "windowed", "length": 200}`); `kind` names a kind of points. Policies inside that draw
-    get a generator of their own, spawned from `rng`.
+    A table with `class` is an object of that class, built from its other entries; one under the name `posterior` names
+    a form of posterior (`{"name": "windowed", "length": 200}`); `kind` names a kind of points. Randomized policies
+    inside get a separate generator, spawned from `rng`.
     """
     name = place.rpartition(".")[2]
     if isinstance(value, Mapping) and name == "posterior" and set(value) != {"function"}:

@@ -66,7 +66,7 @@ CONSTANTS: Final = Path(__file__).with_name("policy_constants.json")
 """Tuned settings, as `kernelbandits compare --tune` wrote them."""
 
 NOISE_VARIANCE: Final = 0.25
-"""Largest variance of rewards of 0 and 1, for policies that have to be given one."""
+"""Largest variance of rewards of 0 and 1, for policies that need one."""
 
 N_EXPERTS: Final = 120
 

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -28,6 +29,9 @@ KernelLike: TypeAlias = Kernel | Matrix | Callable[..., Matrix] | object
 
 DIAGONAL_BLOCK: Final = 16
 """Points per Gram matrix when only its diagonal is needed: few calls, and few superfluous similarities."""
+
+LONGEST_ARGUMENTS: Final = 200
+"""Characters up to which the arguments of a partial are written out in a description; a digest replaces longer ones."""
 
 
 class _Wrapped(Kernel):
@@ -218,9 +222,13 @@ def _checked(result: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float
 
 
 def function_name(function: Any) -> str:
-    """Module and name of a function, of the function in a partial, or of an object's class."""
+    """Module and name of a function, or of an object's class; a partial with its arguments, or their digest."""
     if isinstance(function, partial):
-        return f"partial of {function_name(function.func)}"
+        given = [*map(_plain, function.args), *(f"{name}={_plain(value)}" for name, value in function.keywords.items())]
+        arguments = ", ".join(map(str, given))
+        if len(arguments) > LONGEST_ARGUMENTS:
+            arguments = f"digest {sha256(arguments.encode()).hexdigest()[:16]}"
+        return f"partial of {function_name(function.func)}({arguments})"
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}"
 

@@ -834,7 +834,7 @@ class Policy(Parametrized, Transactional, ABC):
     ) -> None:
         """Learn from historical data that this policy did not decide. It does not count in `round_index`.
 
-        A policy whose update depends on its own probabilities or on the order of its own choices, such as EXP4 or
+        A policy whose update depends on its own probabilities or the order of its choices, such as EXP4 or
         SupKernelUCB, raises NotSupported.
 
         Parameters

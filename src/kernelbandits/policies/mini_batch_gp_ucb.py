@@ -22,8 +22,8 @@ class MiniBatchGPUCB(GPUCB):
 
     An action is played max(1, ⌊(C − 1)/width²⌋) times. n plays of an action leave width²/(1 + n width²) of its width²,
     so within such a batch its width shrinks by at most sqrt(C), and regret grows by at most that factor. There are at
-    most 1 + L_T / ln((C + 1)/2) batches, hence so many distinct actions, so the cost of the exact posterior does not
-    depend on the number of rounds.
+    most 1 + L_T / ln((C + 1)/2) batches, hence distinct actions, so the cost of the exact posterior does
+    not depend on the number of rounds.
 
     For a fixed set of actions. Where the action of a batch is not offered in a round, the best of the round is chosen.
     Counts are those of learned rewards.

@@ -57,7 +57,7 @@ class _SampledDictionaryPolicy(UpperConfidencePolicy):
 
 
 class BKB(_SampledDictionaryPolicy):
-    """Budgeted kernel bandit: a dictionary drawn anew after every reward (Calandriello et al. 2019, BKB).
+    """Budgeted kernel bandit: a dictionary that is redrawn after every reward (Calandriello et al. 2019, BKB).
 
     After a reward every learned context x with count n is kept with probability min(1, q · n · width²(x)), by widths of
     the current dictionary; then KernelUCB on the Nyström posterior of this dictionary, with DTC widths. With q = 6 ρ
@@ -104,7 +104,7 @@ class BBKB(_SampledDictionaryPolicy):
     """Batched BKB: dictionary and means are fixed within adaptive batches (Calandriello et al. 2020, BBKB).
 
     Within a batch, widths shrink as contexts are chosen and learned, and means stay those of its start. The batch ends
-    when 1 + Σ width² of its contexts, by the widths at its start, exceeds C; then the dictionary is drawn anew as in
+    when 1 + Σ width² of its contexts, by the widths at its start, exceeds C; then the dictionary is redrawn as in
     BKB, and all rewards enter the means. A schedule with a guarantee is multiplied by sqrt(1 + Σ width²) ≤ sqrt(C +
     κ/γ), the factor by which the intervals of the start of the batch can be too wide for the current widths.
 

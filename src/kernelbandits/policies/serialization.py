@@ -170,7 +170,7 @@ def _check_same(saved: Any, built: Any, *, but_kernel: bool, name: str = "policy
     elif saved is None and built == THEORY:
         return  # written before the constant of the theorem had a name
     elif isinstance(saved, bool) != isinstance(built, bool) or saved != built:
-        raise DamagedFile(f"{name!r:.60} in the file is {saved!r:.60}, and the policy made of it has {built!r:.60}.")
+        raise DamagedFile(f"{name!r:.60} in the file is {saved!r:.60}, and the policy built from it has {built!r:.60}.")
 
 
 def _packed_kernel(kernel: Kernel | None) -> Any:

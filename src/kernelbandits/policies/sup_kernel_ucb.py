@@ -227,7 +227,7 @@ class LevelPolicy(Policy):
             self._has_warned = True
             warn_user(
                 f"Nothing was learned, and this round is exploited: exploration · width is at most {self._unit:.4g} / "
-                "sqrt(horizon) for all actions. For contexts of this size, the exploration has to be above "
+                "sqrt(horizon) for all actions. For contexts of this size, the exploration must be above "
                 f"{least:.4g}.",
                 KernelBanditWarning,
             )
@@ -422,7 +422,7 @@ class _RidgeLevelPolicy(LevelPolicy):
             raise InvalidParameter(
                 f"With exploration={given:.4g} nothing would be learned in {self.horizon} rounds: a round is exploited "
                 f"and not learned if exploration · width is at most {self._unit:.4g} / sqrt(horizon) for all actions, "
-                f"as it is before the first reward. It has to be above {least:.4g}; leave it out for the default."
+                f"as it is before the first reward. It must be above {least:.4g}; leave it out for the default."
             )
 
     def _practical_exploration(self) -> float:

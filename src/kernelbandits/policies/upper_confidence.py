@@ -60,15 +60,11 @@ class UpperConfidencePolicy(PosteriorPolicy):
             exploration = schedule.value
         else:
             exploration = self._exploration_now(actions.n_actions, None, self._ledger.round_index, selector)
-        selection = selector.select(actions, exploration)
-        if selection is None:
-            return self._pick_from_all(actions)
-        if selection.tied is not None:
-            row, propensity = pick_tied(selection.tied, self._ties, self._rng)
-            mean, width = selector.take(actions, row)
-            score, cost = mean + exploration * width, selection.cost
-            selection = Selection(row, mean, width, score, propensity, cost=cost)
-        return selection
+        selection = selector.select(actions, exploration, self._break_tie)
+        return self._pick_from_all(actions) if selection is None else selection
+
+    def _break_tie(self, tied: Indices) -> tuple[int, float]:
+        return pick_tied(tied, self._ties, self._rng)
 
     def _pick_from_all(self, actions: Actions) -> Selection:
         """Score every action and select the best."""
@@ -256,8 +252,8 @@ class KernelUCB(KernelPolicy, UpperConfidencePolicy):
         binary rewards: "logistic". For rewards that change over time: posterior_factory("windowed", length=200) or
         posterior_factory("forgetting", rate=0.99). With these, all actions are scored, and exploration must be tuned.
     budget
-        Number of distinct contexts up to which all is exact. Beyond it a dictionary of so many takes over (Nyström):
-        memory and time of a round are bounded for ever. None: exact for ever.
+        Number of distinct contexts up to which all is exact. Beyond it a dictionary of at most this size replaces them
+        (Nyström): memory and time of a round are bounded. None: always exact.
     accuracy
         Instead of a budget, in (0, 1): approximate as soon as that pays, with at most this fraction of γ left
         unexplained in sum. All contexts are stored.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf, isfinite, sqrt
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,24 +188,38 @@ def best_loop(
     return n_tied, best_mean, best_width, n_widths
 
 
+class Search(NamedTuple):
+    """Arguments of `best_loop` that stay the same from round to round; a kernel takes them as a plain tuple."""
+
+    flat: float
+    peak: float
+    most: float
+    exploration: float
+    room: Matrix
+    tied: Indices
+
+
+class Played(NamedTuple):
+    """Results of `play_loop`, one entry per round; a kernel takes them as a plain tuple."""
+
+    rows: Indices
+    means: Vector
+    widths: Vector
+
+
 def play_loop(
     rounds: NDArray[np.float64],
     rewards: Matrix,
     model: Matrix,
-    flat: float,
-    peak: float,
-    most: float,
-    exploration: float,
-    room: Matrix,
-    tied: Indices,
-    rows: Indices,
-    means: Vector,
-    widths: Vector,
+    given_search: tuple[Any, ...],
+    given_played: tuple[Any, ...],
 ) -> int:
     """Play rounds: choose the lowest best row, update with its reward; return the number of rounds played.
 
     Stops early at a round with a row that is too long.
     """
+    flat, peak, most, exploration, room, tied = Search(*given_search)
+    rows, means, widths = Played(*given_played)
     for t in range(len(rounds)):
         n_tied, mean, width, _ = best_loop(rounds[t], model, flat, peak, most, exploration, room, tied)
         if n_tied == 0:
@@ -218,7 +232,7 @@ def play_loop(
 
 ROW, ROWS = "Array(float64, 1, 'C', readonly=True)", "Array(float64, 2, 'C', readonly=True)"
 ROUNDS, PLACES = "Array(float64, 3, 'C', readonly=True)", "int64[::1]"
-SEARCH = f"{MATRIX}, float64, float64, float64, float64, {MATRIX}, {PLACES}"
+SEARCH = f"float64, float64, float64, float64, {MATRIX}, {PLACES}"
 
 feature_loops: Final = Loops(
     observe=Loop(
@@ -228,12 +242,12 @@ feature_loops: Final = Loops(
     ),
     best=Loop(
         loop=best_loop,
-        signature=f"Tuple((int64, float64, float64, int64))({ROWS}, {SEARCH})",
+        signature=f"Tuple((int64, float64, float64, int64))({ROWS}, {MATRIX}, {SEARCH})",
         fast=SUMS_IN_ANY_ORDER,
     ),
     play=Loop(
         loop=play_loop,
-        signature=f"int64({ROUNDS}, {ROWS}, {SEARCH}, {PLACES}, {VECTOR}, {VECTOR})",
+        signature=f"int64({ROUNDS}, {ROWS}, {MATRIX}, Tuple(({SEARCH})), Tuple(({PLACES}, {VECTOR}, {VECTOR})))",
         fast=SUMS_IN_ANY_ORDER,
     ),
 )

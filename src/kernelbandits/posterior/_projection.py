@@ -275,7 +275,7 @@ class Projection:
         self.fit = float(solved @ self._target)
 
     def replace(self, coordinates: Matrix, counts: Vector, sums: Vector) -> None:
-        """Compute G and b anew from all observations."""
+        """Recompute G and b from all observations."""
         scaled = coordinates * np.sqrt(counts)
         with limit_blas_threads(float(self.size) * scaled.size):
             precision = scaled @ scaled.T

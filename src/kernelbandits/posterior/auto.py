@@ -65,7 +65,7 @@ class AutoPosterior(Posterior):
         γ > 0.
     budget
         Number of distinct points up to which it is exact; then the size of the dictionary. Memory and time of a round
-        are bounded for ever, and earlier points are not stored. A kernel with at most so many features stays exact.
+        are bounded for ever, and earlier points are not stored. A kernel with at most this many features stays exact.
     accuracy
         In (0, 1): what the dictionary leaves unexplained is at most this fraction of γ, Σ n (k(x, x) − ‖z‖²) ≤ accuracy
         · γ. The dictionary grows as needed, and all points are stored. It is used while it has at most half as many

@@ -314,7 +314,7 @@ class _Model:
         return self.factor.size
 
     def reserve(self, n_rows: int, n_columns: int) -> None:
-        """Allocate memory for as many rows, whose points have so many columns; 0 if they stay on the host."""
+        """Allocate memory for this many rows, whose points have `n_columns` columns; 0 if they stay on the host."""
         if n_rows <= self.factor.capacity:
             return
         self.factor.reserve(n_rows)

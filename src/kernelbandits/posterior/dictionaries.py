@@ -59,7 +59,7 @@ class Dictionary(ABC):
     """Whether arriving points are drawn by `OnlineRowSampling.probability`."""
 
     has_batches = False
-    """Whether the dictionary is selected anew at the end of adaptive batches only."""
+    """Whether the dictionary is selected again at the end of adaptive batches only."""
 
     delays_means = False
     """Whether means are those of the start of the batch."""
@@ -77,7 +77,7 @@ class Dictionary(ABC):
         return inf
 
     def selects_anew(self, inflation: float) -> bool:
-        """Whether the whole dictionary is selected anew now; `inflation` = 1 + Σ width² of the batch."""
+        """Whether the whole dictionary is selected again now; `inflation` = 1 + Σ width² of the batch."""
         return False
 
     def select(self, learned: Learned) -> Indices:
@@ -174,7 +174,7 @@ class OnlineRowSampling(Dictionary):
 
 @dataclass(frozen=True, kw_only=True)
 class Resampling(Dictionary):
-    """Draw the whole dictionary anew after every reward (BKB: Calandriello et al. 2019).
+    """Redraw the whole dictionary after every reward (BKB: Calandriello et al. 2019).
 
     Point i is kept with probability min(1, q · width²(x_i) · n_i), by the DTC widths under the current dictionary.
 
@@ -203,7 +203,7 @@ class Resampling(Dictionary):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchedResampling(Resampling):
-    """Draw the dictionary anew at the end of adaptive batches (BBKB, CBBKB).
+    """Redraw the dictionary at the end of adaptive batches (BBKB, CBBKB).
 
     Calandriello et al. (2020) and, for contextual rounds, Zenati et al. (2022). A batch ends when 1 + Σ width² of its
     points, by the widths at its start, exceeds `threshold`. Widths shrink within the batch.

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kernelbandits.errors import ForeignFile, InvalidParameter
 from kernelbandits.kernels import Kernel, Linear
+from kernelbandits.kernels.wrappers import function_name
 from kernelbandits.posterior.auto import AutoPosterior
 from kernelbandits.posterior.base import Posterior
 from kernelbandits.posterior.discounted import ForgettingPosterior, WindowedPosterior
@@ -158,4 +159,4 @@ def describe_posterior(factory: PosteriorFactory) -> str | Parameters:
     if hasattr(factory, "describe") and not isinstance(factory, type):
         described: str | Parameters = factory.describe()
         return described
-    return {"function": getattr(factory, "__qualname__", "?")}
+    return {"function": function_name(factory)}

@@ -36,7 +36,7 @@ REMEMBERED: Final = 64
 """Query points whose coordinates are kept, in case one of them is observed next. Of larger queries none are."""
 
 HISTORY: Final = 8
-"""Multiple of the largest size: with so many distinct points the dictionary is filled up from them and fixed."""
+"""Multiple of the largest size: at this number of distinct points the dictionary is filled up from them and fixed."""
 
 LARGEST_SQUARE: Final = 1e300
 """Bound on the sum of squared rewards, so that it can be saved; with larger rewards the certificate says nothing."""

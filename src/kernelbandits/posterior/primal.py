@@ -15,7 +15,7 @@ from kernelbandits._transactions import handles_transaction
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Kernel, Linear
 from kernelbandits.posterior._chunks import blocks, summed_similarity
-from kernelbandits.posterior._primal_loops import MODEL_ROWS, feature_loops, model_rows
+from kernelbandits.posterior._primal_loops import MODEL_ROWS, Played, Search, feature_loops, model_rows
 from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, Capabilities, check_no_overflow, checked_times
 from kernelbandits.posterior.cholesky import cholesky
 from kernelbandits.posterior.observations import Batch
@@ -329,10 +329,9 @@ class PrimalPosterior(RecordedPosterior):
                 part = slice(done, min(len(rounds), done + turns, done + at_once))
                 features = self._features(points[part.start * n_points : part.stop * n_points])
                 features = features.reshape(-1, n_points, size)
-                n_played = feature_loops.play(
-                    features, rewards[part], model, bound.flat, bound.peak, most, exploration,
-                    np.empty((3, n_points)), self._tied, rows[part], means[part], widths[part],
-                )  # fmt: skip
+                search = Search(bound.flat, bound.peak, most, exploration, np.empty((3, n_points)), self._tied)
+                played = Played(rows[part], means[part], widths[part])
+                n_played = feature_loops.play(features, rewards[part], model, tuple(search), tuple(played))
                 self._note_turns(rounds[part][:n_played], rewards[part], rows[part][:n_played])
                 done += n_played
                 if done < part.stop:

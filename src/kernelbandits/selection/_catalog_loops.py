@@ -342,7 +342,7 @@ PART = f"{MATRIX}, int64, int64"
 
 
 def make_loops() -> Loops:
-    """A group of its own. No sum is reordered, so threads change nothing; a maximum may be."""
+    """A new group. No sum is reordered, so threads change nothing; a maximum may be."""
     return Loops(
         pull=Loop(
             loop=pull_loop,

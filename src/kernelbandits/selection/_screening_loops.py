@@ -467,7 +467,7 @@ PARTS: Final = 16
 """Parts of a complete step: four rows each."""
 
 LAG: Final = 1
-"""Steps by which the columns of a part are behind: so many steps may be in work while one is being closed."""
+"""Steps by which the columns of a part are behind: at most this many are in work while one is being closed."""
 
 STRETCHES: Final = 2
 """Largest number of stretches of an elimination: the first rows, and all others for the incumbents."""
@@ -476,10 +476,10 @@ FEW: Final = 3
 """Candidates up to which reading the factor takes longer than computing with it: eliminating one saves little."""
 
 PATIENCE: Final = 300_000
-"""Looks, of about half a nanosecond, after which the leading thread repeats a part that it waits for."""
+"""Polls, of about half a nanosecond each, after which the leading thread repeats a part that it waits for."""
 
 IDLE: Final = 4_000_000
-"""Looks after which a helper leaves that finds nothing to do: the leading thread does not run now."""
+"""Polls after which a helper leaves that finds nothing to do: the leading thread does not run now."""
 
 UPPER, EXPLAINED, PRIOR, OLD_MEAN, MEAN, WIDTH, N_STATE = range(7)
 """Columns of `CandidateBatch.state`: upper bound of the score, Σ w² so far, k(x, x), old mean, mean and width."""

@@ -181,7 +181,7 @@ def checked_ids(ids: Sequence[ItemId] | None) -> list[ItemId] | None:
     checked = Ids().check(ids)
     if len(set(checked)) < len(checked):
         twice = next(item for item in checked if checked.count(item) > 1)
-        raise InvalidContexts(f"Every action of a round has an id of its own; {twice!r} occurs twice.")
+        raise InvalidContexts(f"Ids of the actions of a round must be distinct; {twice!r} occurs twice.")
     return checked
 
 

@@ -19,7 +19,7 @@ from kernelbandits.selection.catalog import Generation
 from kernelbandits.selection.column_log import LISTED_TIES, ColumnLog, Screen, Similarities
 from kernelbandits.selection.selector import Selector
 from kernelbandits.selection.synchronized_columns import SynchronizedColumns
-from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
+from kernelbandits.selection.ties import TieBreaker, lowered, pick_lowest, tied_for_best, worst_tied
 from kernelbandits.types import (
     EMPTY,
     Indices,
@@ -60,7 +60,7 @@ def _finished(
 class CatalogEngine(Selector):
     """Mean and width of every item of a catalog, synchronized with the observations of a posterior.
 
-    It stores no data of its own: a query compares the record with what was applied (`SynchronizedColumns`). So delayed,
+    It stores no observations: a query compares the record with what was applied (`SynchronizedColumns`). So delayed,
     amended and removed rewards, and points that are in no catalog, need no special handling.
 
     Cost per round: a pass over all N items, about 40 bytes each, if the item was also pulled last; q more columns if q
@@ -167,24 +167,20 @@ class CatalogEngine(Selector):
 
     # -- selection -------------------------------------------------------------------------------------------------
 
-    def select(self, actions: Actions, exploration: float) -> Selection:
+    def select(self, actions: Actions, exploration: float, break_tie: TieBreaker) -> Selection:
         if actions.catalog is None:
             raise TypeError("A catalog engine selects among the items of its catalog.")
         # Another thread may have added items to the catalog since this round began.
         rows = actions.view.rows if self.n_items > actions.n_rows else actions.rows
-        selection = self.choose(exploration, rows)
+        selection = self.choose(exploration, rows, break_tie)
         if actions.rows is None:
             return selection
-        tied = None if selection.tied is None else np.searchsorted(actions.rows, selection.tied)
-        return selection._replace(row=int(np.searchsorted(actions.rows, selection.row)), tied=tied)
+        return selection._replace(row=int(np.searchsorted(actions.rows, selection.row)))
 
-    def take(self, actions: Actions, row: int) -> tuple[float, float]:
-        return self.estimate_one(actions.row(row))
+    def choose(self, exploration: float, rows: Indices | None = None, break_tie: TieBreaker = pick_lowest) -> Selection:
+        """Selection of the item with the best mean + exploration · width; several tied ones go to `break_tie`.
 
-    def choose(self, exploration: float, rows: Indices | None = None) -> Selection:
-        """Selection of the lowest item tied for the best mean + exploration · width.
-
-        `rows` restricts the choice; the returned rows are those of the whole catalog in any case.
+        `rows` restricts the choice; the returned row is that of the whole catalog in any case.
         """
         beta = exploration / self._root
         self.is_finished = False  # inlined `_finished`
@@ -200,12 +196,10 @@ class CatalogEngine(Selector):
             cost = new_cost(("column log", n_items, n_items, n_items, 0)) if active is None else self.cost()
             return new_selection((row, mean, width, score, 1.0, None, EMPTY, cost, None, 0.0))
         tied, _ = self._collect(beta, n_tied) if rows is None else self._best_among(beta, rows)
-        row = int(tied[0])
+        row, propensity = break_tie(tied)
         mean, width = self.estimate_one(row)
         self.is_finished = True
-        return Selection(
-            row, mean, width, mean + exploration * width, cost=self.cost(), tied=tied if len(tied) > 1 else None
-        )
+        return Selection(row, mean, width, mean + exploration * width, propensity, cost=self.cost())
 
     @_finished
     def best(self, exploration: float, rows: Indices | None = None) -> tuple[Indices, float]:

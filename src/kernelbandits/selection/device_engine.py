@@ -15,7 +15,7 @@ from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.catalog import Generation
 from kernelbandits.selection.selector import Selector
 from kernelbandits.selection.synchronized_columns import RowIndex, is_row
-from kernelbandits.selection.ties import lowered, tied_for_best
+from kernelbandits.selection.ties import TieBreaker, lowered, tied_for_best
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, Vector, new_cost
 
 __all__ = ["DeviceEngine"]
@@ -24,7 +24,7 @@ MOST_PENDING: Final = 64
 """Distinct pending points; beyond it, all items are synchronized in one matrix product."""
 
 MOST_ACTIVE: Final = 4096
-"""Items of a new active set. It is chosen anew when it has grown to twice as many."""
+"""Items of a new active set. It is chosen again when it has grown to twice as many."""
 
 CHUNK_BYTES: Final = 4e9
 MOST_COLUMNS: Final = 1024
@@ -188,7 +188,6 @@ class DeviceEngine(Selector):
         self._pending = _Pending()
         self._effect = NO_EFFECT
         self._active: _ActiveSet | None = None
-        self._latest: tuple[Indices, Vector, Vector] | None = None
 
     def synchronize(self, record: Observations) -> None:
         """Use this record from now on; each query reads its current state."""
@@ -226,7 +225,7 @@ class DeviceEngine(Selector):
             self._add_pending(slot)
         slots = self._pending.slots
         self._effect = self._pending.effect((counts - before)[slots], (sums - summed)[slots], self.regularization)
-        self._version, self._latest = record.version, None
+        self._version = record.version
 
     def _is_outdated(self, counts: Vector, sums: Vector) -> bool:
         """Whether rewards that are in the columns were amended or removed."""
@@ -357,7 +356,7 @@ class DeviceEngine(Selector):
 
     # -- selection -------------------------------------------------------------------------------------------------
 
-    def select(self, actions: Actions, exploration: float) -> Selection:
+    def select(self, actions: Actions, exploration: float, break_tie: TieBreaker) -> Selection:
         if actions.catalog is None:
             raise TypeError("A catalog engine selects among the items of its catalog.")
         self.is_finished = False
@@ -365,31 +364,22 @@ class DeviceEngine(Selector):
         self._catch_up()
         # Another thread may have added items to the catalog since this round began.
         is_whole = actions.rows is None and self.n_items == actions.n_rows
-        if not (is_whole and beta >= 0.0 and self._search(beta)):
+        found = self._search(beta) if is_whole and beta >= 0.0 else None
+        if found is None:
             rows = np.arange(self.n_items) if is_whole else actions.view.rows
-            self._latest = (rows, *self._estimates(rows))
-        assert self._latest is not None
-        rows, means, variances = self._latest
+            found = (rows, *self._estimates(rows))
+        rows, means, variances = found
         widths = np.sqrt(variances) / self._root
         tied = tied_for_best(means + exploration * widths)
-        places = rows[tied] if actions.rows is None else np.searchsorted(actions.rows, rows[tied])
-        mean, width = float(means[tied[0]]), float(widths[tied[0]])
-        self._chosen = int(rows[tied[0]])
+        place, propensity = break_tie(tied)
+        mean, width, self._chosen = float(means[place]), float(widths[place]), int(rows[place])
+        row = self._chosen if actions.rows is None else int(np.searchsorted(actions.rows, self._chosen))
         cost = new_cost(("device", actions.n_actions, len(rows), len(rows), int(len(rows) < actions.n_actions)))
         self.is_finished = True
-        return Selection(
-            int(places[0]), mean, width, mean + exploration * width, cost=cost, tied=places if len(tied) > 1 else None
-        )
+        return Selection(row, mean, width, mean + exploration * width, propensity, cost=cost)
 
-    def take(self, actions: Actions, row: int) -> tuple[float, float]:
-        assert self._latest is not None
-        rows, means, variances = self._latest
-        self._chosen = int(actions.row(row))
-        place = int(np.searchsorted(rows, self._chosen))
-        return float(means[place]), sqrt(variances[place]) / self._root
-
-    def _search(self, beta: float) -> bool:
-        """Find means and variances of all items that may be the best; False if too many may be it."""
+    def _search(self, beta: float) -> tuple[Indices, Vector, Vector] | None:
+        """Rows, means and variances of all items that may be the best; None if too many may be it."""
         for _ in range(MOST_TRIES):
             if self._active is None:
                 self._activate(self._best_rows(beta))
@@ -398,8 +388,7 @@ class DeviceEngine(Selector):
             means, variances, bound = self._active_values(active, rise)
             threshold = lowered(float((means + beta * np.sqrt(variances)).max()))
             if bound < threshold:
-                self._latest = active.rows, means, variances
-                return True
+                return active.rows, means, variances
             bounds = self._device.numpy(active.other_means + rise * active.other_roots)
             rows = np.union1d(active.rows, np.flatnonzero(bounds >= threshold))
             if len(rows) <= 2 * MOST_ACTIVE:
@@ -408,8 +397,8 @@ class DeviceEngine(Selector):
                 self._settle(self._record.counts, self._record.sums)
                 self._effect = NO_EFFECT
             else:
-                return False
-        return False
+                return None
+        return None
 
     def _best_rows(self, beta: float) -> Indices:
         """Items with the highest scores at the last synchronization."""

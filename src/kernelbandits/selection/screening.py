@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf, isnan, sqrt
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from kernelbandits.selection._screening_loops import (
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.selector import Selector
 from kernelbandits.selection.similarities import SIMILARITY_ERROR, Similarities, similarities_for
-from kernelbandits.selection.ties import lowered, tied_for_best, worst_tied
+from kernelbandits.selection.ties import TieBreaker, lowered, tied_for_best, worst_tied
 from kernelbandits.types import EMPTY, Indices, Matrix, Points, Selection, Vector, new_cost, new_selection
 
 __all__ = ["DualWeights", "PanelTable", "Screening", "bound_terms", "screened", "tied_in_each"]
@@ -72,7 +72,7 @@ INCUMBENTS: Final = 3
 BATCH: Final = 128
 """Size of a later batch."""
 
-KEPT: Final = 16
+STORED: Final = 16
 """Tied actions whose solution is stored in case they are observed next."""
 
 
@@ -113,7 +113,7 @@ class PanelTable:
     def eliminate_together(self, panels: NDArray[np.int64], size: int, batch: Batch, *given: Any) -> tuple[float, int]:
         """`_screening_loops.eliminate_loop` in several threads."""
         columns, n_rows = batch[0], batch[0].shape[1]
-        # A helper may be late by rounds: what it reads then must exist, and nobody may use what it writes.
+        # A helper may be late by rounds: what it reads then must exist, and what it writes must not be used.
         panels, arrays, team = panels.copy(), self._arrays.copy(), _new_team(n_rows)
         found: tuple[float, int] = with_helpers(
             lambda: screening_loops.eliminate(panels, size, batch, *given, team),
@@ -285,6 +285,19 @@ def screened(posterior: Posterior, n_actions: int) -> ExactPosterior | None:
     return found
 
 
+class Solved(NamedTuple):
+    """Exact result of one action."""
+
+    score: float
+    mean: float
+    width: float
+    column: Vector | None
+    """Solution of its triangular system; None if it is not stored."""
+
+    prior: float
+    """k(x, x)."""
+
+
 class Screening(Selector):
     """Finds the best of actions that were never seen before, with the same result as exhaustive scoring.
 
@@ -301,13 +314,12 @@ class Screening(Selector):
         self._similarities: dict[bool, Similarities] = {}
         self._weights = DualWeights()
         self._panels = PanelTable()
-        self._solved: dict[int, tuple[float, float, Vector | None, float]] = {}
 
     def __reduce__(self) -> tuple[type[Screening], tuple[()]]:
         """Copy as a new object: the cached state belongs to one particular factor."""
         return Screening, ()
 
-    def select(self, actions: Actions, exploration: float) -> Selection | None:
+    def select(self, actions: Actions, exploration: float, break_tie: TieBreaker) -> Selection | None:
         exact: ExactPosterior = self.posterior
         points, n_actions, whitening = actions.points, actions.n_actions, exact.whitening()
         if whitening is None:
@@ -315,39 +327,23 @@ class Screening(Selector):
         exact.kernel.kind.validate_comparable(whitening.points, points)
         self.is_finished = False
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected elsewhere
-            scores = self._search(exact, whitening, actions, exploration)
+            solved = self._search(exact, whitening, actions, exploration)
         self.is_finished = True
-        if not scores:  # no candidate survived rounding; fall back to exhaustive scoring
+        if not solved:  # no candidate survived rounding; fall back to exhaustive scoring
             return None
-        worst = worst_tied(max(scores.values()))
-        tied = sorted([row for row, score in scores.items() if score >= worst])
-        row = tied[0]
-        mean, width, _, _ = self._solved[row]
-        cost = new_cost(("screened", n_actions, n_actions, len(scores), n_actions))
-        others = None
-        if len(tied) > 1:
-            others = np.array(tied, dtype=np.intp)
-        else:
-            self._expect(points, row)
-        return new_selection((row, mean, width, mean + exploration * width, 1.0, None, EMPTY, cost, others, 0.0))
-
-    def take(self, actions: Actions, row: int) -> tuple[float, float]:
-        mean, width, _, _ = self._solved[row]
-        self._expect(actions.points, row)
-        return mean, width
-
-    def _expect(self, points: Points, row: int) -> None:
-        """Pass the solution of the chosen row to the posterior, which needs it if the row is observed next."""
-        _, _, column, prior = self._solved[row]
-        if column is not None:
-            exact: ExactPosterior = self.posterior
+        worst = worst_tied(max([action.score for action in solved.values()]))
+        tied = sorted([row for row, action in solved.items() if action.score >= worst])
+        row, propensity = (tied[0], 1.0) if len(tied) == 1 else break_tie(np.array(tied, dtype=np.intp))
+        score, mean, width, column, prior = solved[row]
+        if column is not None:  # the posterior needs it if the row is observed next
             exact.expect(exact.kernel.kind.take(points, np.array([row])), column.copy(), prior)
-        self._solved = {}
+        cost = new_cost(("screened", n_actions, n_actions, len(solved), n_actions))
+        return new_selection((row, mean, width, score, propensity, None, EMPTY, cost, None, 0.0))
 
     def _search(
         self, posterior: ExactPosterior, whitening: Whitening, actions: Actions, exploration: float
-    ) -> dict[int, float] | None:
-        """Scores of all rows that may be the best; None if a bound is not finite."""
+    ) -> dict[int, Solved] | None:
+        """All rows that may be the best; None if a bound is not finite."""
         panels, weights, gamma = self._panels.of(whitening.factor), self._weights, posterior.regularization
         points = actions.points
         # New weights read the whole factor: where scanning twice costs less, old ones are tried first.
@@ -371,8 +367,7 @@ class Screening(Selector):
                 break
             weights.recompute(whitening, panels, gamma, exploration)
         targets, roots, known = whitening.targets, whitening.roots, whitening.points
-        scores: dict[int, float] = {}
-        solved = self._solved = {}
+        solved: dict[int, Solved] = {}
 
         def eliminate(rows: Indices, n_incumbents: int, threshold: float) -> float:
             """Add the exact results of the rows that reach the threshold; return the raised threshold."""
@@ -387,9 +382,8 @@ class Screening(Selector):
             estimates = state[:n_left, MEAN:].tolist()
             for place, row in enumerate(rows[order[:n_left]].tolist()):
                 own_mean, width = estimates[place]
-                scores[row] = own_mean + exploration * width
-                column = columns[place] if len(solved) < KEPT else None
-                solved[row] = own_mean, width, column, prior.item(row)
+                column = columns[place] if len(solved) < STORED else None
+                solved[row] = Solved(own_mean + exploration * width, own_mean, width, column, prior.item(row))
             return threshold
 
         first = highest[:n_candidates]
@@ -403,7 +397,7 @@ class Screening(Selector):
                 part = part[upper[part] >= threshold]
                 if len(part):
                     threshold = eliminate(part, 0, threshold)
-        return scores
+        return solved
 
 
 FIRST_ROWS: Final = 64

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from kernelbandits.selection.actions import Actions
+from kernelbandits.selection.ties import TieBreaker
 from kernelbandits.types import Selection
 
 __all__ = ["Selector"]
@@ -29,12 +30,8 @@ class Selector(ABC):
         """Posterior whose upper confidence bounds are compared, with the capabilities that the selector needs."""
 
     @abstractmethod
-    def select(self, actions: Actions, exploration: float) -> Selection | None:
-        """Selection of the lowest row tied for the best score, with all tied rows; None if all must be scored."""
-
-    @abstractmethod
-    def take(self, actions: Actions, row: int) -> tuple[float, float]:
-        """Mean and width of the row that is chosen from those tied for the best score of the last selection."""
+    def select(self, actions: Actions, exploration: float, break_tie: TieBreaker) -> Selection | None:
+        """Selection of the row with the best score; None if all must be scored. Several tied rows go to `break_tie`."""
 
     def log_det_gain(self) -> float | None:
         """Ln det(I + K/γ) over all observations; None if the selector does not know it."""

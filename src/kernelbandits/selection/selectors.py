@@ -18,6 +18,7 @@ from kernelbandits.selection.catalog_engine import CatalogEngine
 from kernelbandits.selection.device_engine import DeviceEngine
 from kernelbandits.selection.screening import Screening, screened, tied_in_each
 from kernelbandits.selection.selector import Selector
+from kernelbandits.selection.ties import TieBreaker
 from kernelbandits.types import Indices, Points, Selection, Vector
 
 __all__ = ["Selectors"]
@@ -34,14 +35,15 @@ FEW_ACTIONS: Final = 8
 class OwnSearch(Selector):
     """Search by the posterior itself, in a finite feature space."""
 
-    def select(self, actions: Actions, exploration: float) -> Selection | None:
-        selection: Selection | None = self.posterior._best(actions.points, exploration)
-        return selection
-
-    def take(self, actions: Actions, row: int) -> tuple[float, float]:
+    def select(self, actions: Actions, exploration: float, break_tie: TieBreaker) -> Selection | None:
         posterior: Posterior = self.posterior
+        selection = posterior._best(actions.points, exploration)
+        if selection is None or selection.tied is None:
+            return selection
+        row, propensity = break_tie(selection.tied)
         prediction = posterior._estimate(posterior.kernel.kind.take(actions.points, np.array([row])))
-        return prediction.mean.item(), prediction.width.item()
+        mean, width = prediction.mean.item(), prediction.width.item()
+        return Selection(row, mean, width, mean + exploration * width, propensity, cost=selection.cost)
 
 
 class Selectors:

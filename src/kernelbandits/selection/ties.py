@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -11,11 +12,13 @@ from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
 from kernelbandits.validation import is_one_of, short_repr
 
 __all__ = [
+    "TieBreaker",
     "Ties",
     "best_of_each",
     "checked_ties",
     "lowered",
     "pick_best",
+    "pick_lowest",
     "pick_tied",
     "tie_probabilities",
     "tied_for_best",
@@ -67,6 +70,9 @@ def lowered(score: float) -> float:
 
 Ties: TypeAlias = Literal["lowest", "random", "exact"]
 
+TieBreaker: TypeAlias = Callable[[Indices], tuple[int, float]]
+"""Picks one of several tied rows, lowest first, and returns the probability with which it was chosen: `pick_tied`."""
+
 
 def checked_ties(ties: Ties, *, may_be_exact: bool = False) -> Ties:
     """Validate the tie rule; raise InvalidParameter otherwise."""
@@ -97,6 +103,11 @@ def pick_tied(tied: Indices, ties: Ties, rng: np.random.Generator) -> tuple[int,
     if ties != "random" or len(tied) == 1:
         return int(tied[0]), 1.0
     return int(tied[rng.integers(len(tied))]), 1.0 / len(tied)
+
+
+def pick_lowest(tied: Indices) -> tuple[int, float]:
+    """`TieBreaker` that picks the lowest row."""
+    return int(tied[0]), 1.0
 
 
 def tie_probabilities(tied: Indices, ties: Ties, n_actions: int) -> Vector:

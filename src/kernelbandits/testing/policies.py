@@ -652,10 +652,10 @@ class PolicyContract:
     def test_a_refit_with_the_same_parameters_changes_no_choice(
         self, make_policy: MakePolicy, make_round: MakeRound
     ) -> None:
-        """Either the model is computed again from what was learned, or the call is refused and changes nothing."""
-        policy, twin = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
+        """Either the model is computed again from what was learned, or the call is rejected and changes nothing."""
+        policy, replica = self._trained(make_policy, make_round), self._trained(make_policy, make_round)
         params = {name: value for name, value in policy.get_params().items() if name not in ("seed", "policy")}
-        for one in (policy, twin):
+        for one in (policy, replica):
             one.expect(one.choose(make_round(np.random.default_rng(31), 4)))
         refused = None
         try:
@@ -664,13 +664,13 @@ class PolicyContract:
             refused = str(error)
 
         assert refused is None or "policy.clone(" in refused
-        assert policy.fingerprint == twin.fingerprint
+        assert policy.fingerprint == replica.fingerprint
         contexts = make_round(np.random.default_rng(32), 5)
-        np.testing.assert_allclose(policy.probabilities(contexts), twin.probabilities(contexts), rtol=0.0, atol=1e-7)
-        (awaited,), (other,) = policy.pending.values(), twin.pending.values()
-        policy.learn(awaited, 0.5)
-        twin.learn(other, 0.5)
-        assert policy.round_index == twin.round_index
+        np.testing.assert_allclose(policy.probabilities(contexts), replica.probabilities(contexts), rtol=0.0, atol=1e-7)
+        (pending,), (other,) = policy.pending.values(), replica.pending.values()
+        policy.learn(pending, 0.5)
+        replica.learn(other, 0.5)
+        assert policy.round_index == replica.round_index
 
     def test_a_changed_default_changes_no_saved_policy(
         self, make_policy: MakePolicy, make_round: MakeRound, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

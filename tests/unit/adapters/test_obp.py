@@ -145,7 +145,7 @@ def test_feedback_that_is_no_log_is_rejected(changes, message):
 
 
 def test_a_position_that_no_round_has_is_rejected():
-    told = {"n_actions": 2, "action": [0, 1], "reward": [1.0, 0.0], "pscore": [0.5, 0.5], "position": [0, 2]}
+    reported = {"n_actions": 2, "action": [0, 1], "reward": [1.0, 0.0], "pscore": [0.5, 0.5], "position": [0, 2]}
 
     with pytest.raises(InvalidParameter, match=r"No round has position 5; there are \[0, 2\]"):
-        from_obp(told, position=5)
+        from_obp(reported, position=5)

@@ -40,8 +40,8 @@ def test_keeps_the_promises_of_scikit_learn(estimator, check):
 @pytest.fixture
 def problem():
     rng = np.random.default_rng(5)
-    rows, asked = rng.normal(size=(40, 3)), rng.normal(size=(11, 3))
-    return rows, np.sin(rows[:, 0]) + 0.3 * rng.normal(size=40), asked
+    rows, queries = rng.normal(size=(40, 3)), rng.normal(size=(11, 3))
+    return rows, np.sin(rows[:, 0]) + 0.3 * rng.normal(size=40), queries
 
 
 def slowly(gram, cross, diagonal, rewards, regularization):
@@ -53,27 +53,29 @@ def slowly(gram, cross, diagonal, rewards, regularization):
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "precomputed"])
 @pytest.mark.parametrize("regularization", [0.3, 2.0])
 def test_mean_width_and_bound_are_those_of_the_definition(problem, name, regularization):
-    rows, rewards, asked = problem
+    rows, rewards, queries = problem
     regressor = KernelUCBRegressor(name, regularization=regularization, exploration=0.7, length_scale=1.3)
 
-    mean, width = regressor.fit(rows, rewards).predict(asked, return_width=True)
+    mean, width = regressor.fit(rows, rewards).predict(queries, return_width=True)
 
     kernel = regressor.kernel_
-    expected = slowly(kernel.gram(rows), kernel.gram(asked, rows), kernel.diagonal(asked), rewards, regularization)
+    expected = slowly(kernel.gram(rows), kernel.gram(queries, rows), kernel.diagonal(queries), rewards, regularization)
     assert_allclose(mean, expected[0], atol=1e-8)
     assert_allclose(width, expected[1], atol=1e-7)
-    assert_allclose(regressor.decision_function(asked), expected[0] + 0.7 * expected[1], atol=1e-7)
-    assert_array_equal(regressor.predict(asked), mean)
+    assert_allclose(regressor.decision_function(queries), expected[0] + 0.7 * expected[1], atol=1e-7)
+    assert_array_equal(regressor.predict(queries), mean)
 
 
 def test_agrees_with_kernel_ridge_of_scikit_learn(problem):
-    rows, rewards, asked = problem
+    rows, rewards, queries = problem
     peer = KernelRidge(alpha=0.4, kernel="rbf", gamma=1 / (2 * 0.8**2)).fit(rows, rewards)
 
     ours = KernelUCBRegressor("rbf", regularization=0.4, length_scale=0.8).fit(rows, rewards)
 
-    assert_allclose(ours.predict(asked), peer.predict(asked), rtol=1e-8)
-    assert not np.allclose(ours.set_params(regularization=0.5).fit(rows, rewards).predict(asked), peer.predict(asked))
+    assert_allclose(ours.predict(queries), peer.predict(queries), rtol=1e-8)
+    assert not np.allclose(
+        ours.set_params(regularization=0.5).fit(rows, rewards).predict(queries), peer.predict(queries)
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,37 +88,37 @@ def test_agrees_with_kernel_ridge_of_scikit_learn(problem):
     ids=["ours", "scikit-learn", "function"],
 )
 def test_takes_kernels_of_every_origin(problem, kernel):
-    rows, rewards, asked = problem
+    rows, rewards, queries = problem
     named = KernelUCBRegressor("rbf", length_scale=0.9).fit(rows, rewards)
 
     other = KernelUCBRegressor(kernel).fit(rows, rewards)
 
-    assert_allclose(other.decision_function(asked), named.decision_function(asked), rtol=1e-6)
+    assert_allclose(other.decision_function(queries), named.decision_function(queries), rtol=1e-6)
 
 
 def test_precomputed_similarities_give_what_the_kernel_gives(problem):
-    rows, rewards, asked = problem
+    rows, rewards, queries = problem
     kernel = kernels.Laplacian(length_scale=2.0)
     by_kernel = KernelUCBRegressor(kernel, regularization=0.3).fit(rows, rewards)
 
     by_table = KernelUCBRegressor("precomputed", regularization=0.3).fit(laplacian_kernel(rows, gamma=0.5), rewards)
-    mean, width = by_table.predict(laplacian_kernel(asked, rows, gamma=0.5), return_width=True, diagonal=np.ones(11))
+    mean, width = by_table.predict(laplacian_kernel(queries, rows, gamma=0.5), return_width=True, diagonal=np.ones(11))
 
-    assert_allclose(mean, by_kernel.predict(asked), rtol=1e-7)
-    assert_allclose(width, by_kernel.predict(asked, return_width=True)[1], rtol=1e-6)
+    assert_allclose(mean, by_kernel.predict(queries), rtol=1e-7)
+    assert_allclose(width, by_kernel.predict(queries, return_width=True)[1], rtol=1e-6)
     assert_allclose(
-        by_table.decision_function(laplacian_kernel(asked, rows, gamma=0.5), diagonal=1.0), mean + width, rtol=1e-12
+        by_table.decision_function(laplacian_kernel(queries, rows, gamma=0.5), diagonal=1.0), mean + width, rtol=1e-12
     )
 
 
 def test_precomputed_similarities_reject_what_they_cannot_know(problem):
-    rows, rewards, asked = problem
+    rows, rewards, queries = problem
     fitted = KernelUCBRegressor("precomputed").fit(rbf_kernel(rows), rewards)
 
     with pytest.raises(InvalidParameter, match=r"Widths need k\(x, x\)"):
-        fitted.decision_function(rbf_kernel(asked, rows))
+        fitted.decision_function(rbf_kernel(queries, rows))
     with pytest.raises(InvalidParameter, match="one number for each of 11 points, got 3"):
-        fitted.decision_function(rbf_kernel(asked, rows), diagonal=[1.0, 1.0, 1.0])
+        fitted.decision_function(rbf_kernel(queries, rows), diagonal=[1.0, 1.0, 1.0])
     with pytest.raises(NotSupported, match="Call `fit` with all rows"):
         fitted.partial_fit(rbf_kernel(rows), rewards)
     with pytest.raises(InvalidParameter, match="square matrix"):
@@ -126,26 +128,28 @@ def test_precomputed_similarities_reject_what_they_cannot_know(problem):
 
 
 def test_fitting_in_parts_is_fitting_at_once(problem):
-    rows, rewards, asked = problem
+    rows, rewards, queries = problem
     whole = KernelUCBRegressor(regularization=0.2).fit(rows, rewards)
 
     parts = KernelUCBRegressor(regularization=0.2)
     for part in (slice(0, 1), slice(1, 17), slice(17, 40)):
         parts.partial_fit(rows[part], rewards[part])
 
-    assert_allclose(parts.decision_function(asked), whole.decision_function(asked), rtol=1e-8)
+    assert_allclose(parts.decision_function(queries), whole.decision_function(queries), rtol=1e-8)
     assert not np.allclose(
-        parts.predict(asked), KernelUCBRegressor(regularization=0.2).fit(rows[17:], rewards[17:]).predict(asked)
+        parts.predict(queries), KernelUCBRegressor(regularization=0.2).fit(rows[17:], rewards[17:]).predict(queries)
     )
 
 
 def test_sparse_rows_give_what_dense_rows_give(problem):
-    rows, rewards, asked = problem
+    rows, rewards, queries = problem
     rows = np.where(rows > 0, rows, 0.0)
 
     fitted = KernelUCBRegressor().fit(csr_array(rows), rewards)
 
-    assert_allclose(fitted.predict(csr_array(asked)), KernelUCBRegressor().fit(rows, rewards).predict(asked), rtol=1e-8)
+    assert_allclose(
+        fitted.predict(csr_array(queries)), KernelUCBRegressor().fit(rows, rewards).predict(queries), rtol=1e-8
+    )
 
 
 def test_strings_are_points_where_the_kernel_takes_strings():
@@ -177,15 +181,15 @@ def test_works_in_pipelines_searches_and_cross_validation(problem):
 
 
 def test_is_copied_by_its_parameters_and_kept_by_pickle(problem):
-    rows, rewards, asked = problem
+    rows, rewards, queries = problem
     kernel = kernels.Matern(smoothness=2.5, length_scale=0.4)
     regressor = KernelUCBRegressor(kernel, regularization=0.3, exploration=2.0).fit(rows, rewards)
 
-    twin, thawed = clone(regressor), pickle.loads(pickle.dumps(regressor))
+    replica, thawed = clone(regressor), pickle.loads(pickle.dumps(regressor))
 
-    assert twin.get_params() == regressor.get_params()
-    assert not hasattr(twin, "posterior_")
-    assert_array_equal(thawed.decision_function(asked), regressor.decision_function(asked))
+    assert replica.get_params() == regressor.get_params()
+    assert not hasattr(replica, "posterior_")
+    assert_array_equal(thawed.decision_function(queries), regressor.decision_function(queries))
 
 
 def test_knows_the_names_of_columns(problem):

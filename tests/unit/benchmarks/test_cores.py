@@ -83,17 +83,17 @@ def test_the_product_reads_all_rows():
 
 @pytest.mark.parametrize(("differs_at", "status"), [(None, 0), (7, 1)])
 def test_the_command_writes_the_page(monkeypatch, tmp_path, differs_at, status):
-    asked = []
+    calls = []
 
     def found(n_actions, counts, horizon, judged_from):
-        asked.append((n_actions, counts, horizon, judged_from))
+        calls.append((n_actions, counts, horizon, judged_from))
         return a_report(differs_at=differs_at)
 
     monkeypatch.setattr(cores, "measure", found)
 
     assert main(["--threads", "1,2", "--quick", "--into", str(tmp_path / "cores.md")]) == status
 
-    assert asked == [(2, [1, 2], 2_500, 2_000), (20, [1, 2], 2_500, 2_000)]
+    assert calls == [(2, [1, 2], 2_500, 2_000), (20, [1, 2], 2_500, 2_000)]
     assert "python -m benchmarks.cores --threads 1,2 --quick" in (tmp_path / "cores.md").read_text()
 
 

@@ -42,7 +42,7 @@ def why_unchecked(block):
         return _why_no_study(block.code)
     if block.language in ("", "text"):
         return "holds code in a block without a language" if ">>> " in block.code else None
-    return f"is in {block.language}, which nobody checks"
+    return f"is in {block.language}, which is not checked"
 
 
 def _why_not_run(code):
@@ -90,7 +90,7 @@ def _why_no_command(words):
         return None if find_spec(arguments[1]) else f"names the module {arguments[1]}, which is not there"
     if [program, *arguments[:1]] == ["pip", "install"]:
         return None
-    return f"has the command {program}, which nobody checks"
+    return f"has the command {program}, which is not checked"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -133,14 +133,14 @@ def test_pytest_runs_the_examples_of_every_page():
         ("```python\n>>> 1\n1\n\ny = 2\n```", "no example and run nowhere"),
         ("```python\n\n```", "holds no example"),
         ("```python\n>>> x  # doctest: +SKIP\n```", "skipped"),
-        ("```py\n>>> 1\n```", "nobody checks"),
+        ("```py\n>>> 1\n```", "which is not checked"),
         ("```\n>>> 1\n```", "without a language"),
         ("```sh\nkernelbandits demo --quikc\n```", "not understood"),
         ("```sh\nkernelbandits bake\n```", "not understood"),
-        ("```sh\nkernelbandits demo --json | jq .\n```", "jq, which nobody checks"),
+        ("```sh\nkernelbandits demo --json | jq .\n```", "jq, which is not checked"),
         ("```sh\nscripts/chekc\n```", "scripts/chekc, which is not there"),
         ("```sh\npython -m benchmraks\n```", "benchmraks, which is not there"),
-        ("```sh\nrm -r /\n```", "rm, which nobody checks"),
+        ("```sh\nrm -r /\n```", "rm, which is not checked"),
         ("```toml\nname = smooth\n```", "not TOML"),
         (f"```toml\n{STUDY.replace('UCB1', 'UBC1')}```", "is no study: policies.ucb: no policy class 'UBC1' is known"),
         (f"```toml\n{STUDY.replace('n_actions', 'n_action')}```", "takes no 'n_action'"),

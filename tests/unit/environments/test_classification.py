@@ -119,7 +119,7 @@ def test_a_policy_with_a_model_per_class_learns_from_shared_rows():
     assert trace.regret[-1] == 60 - trace.reward.sum()
 
 
-def test_large_rounds_are_not_foreseen():
+def test_large_rounds_are_not_peeked():
     """Thousands of matrices of 10 × 7,840 numbers at once would not fit into memory."""
     labels = np.arange(30) % 10
     worlds = [Classification(np.ones((30, columns)), labels).start(np.random.default_rng(0)) for columns in (100, 101)]
@@ -194,18 +194,18 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch):
 
 @pytest.fixture
 def fetch(monkeypatch):
-    """A stand-in for the download; it notes what it was asked for."""
+    """A stand-in for the download; it records its arguments."""
     pandas = pytest.importorskip("pandas")
-    asked = {"targets": ["kind"]}
+    arguments = {"targets": ["kind"]}
 
     def fetch_openml(name, **options):
-        asked.update(options, name=name)
+        arguments.update(options, name=name)
         columns = {"size": [1.0, 2.0], "color": ["b", "a"], "kind": ["no", "yes"]}
         frame = pandas.DataFrame(columns).astype({"color": "category", "kind": "category"})
-        return type("Bunch", (), {"frame": frame, "target_names": asked["targets"]})
+        return type("Bunch", (), {"frame": frame, "target_names": arguments["targets"]})
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
-    return asked
+    return arguments
 
 
 def test_a_fetched_set_is_a_table_like_any_other(fetch):

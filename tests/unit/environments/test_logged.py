@@ -76,7 +76,7 @@ def test_it_shows_the_rounds_in_order_and_pays_what_was_logged():
         world.observe()
 
 
-def test_what_is_not_known_cannot_be_foreseen():
+def test_what_is_not_known_cannot_be_peeked():
     assert not isinstance(Logged(a_log()).start(np.random.default_rng(0)), BatchWorld)
 
 

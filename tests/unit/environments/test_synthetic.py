@@ -129,7 +129,7 @@ def test_a_norm_that_would_exceed_a_probability_is_rejected_at_once():
 
 
 def test_over_fixed_actions_a_larger_norm_is_rejected_when_an_action_passes_one():
-    with pytest.raises(InvalidParameter, match=r"are probabilities, .* for norm 9\. Ask for a smaller norm"):
+    with pytest.raises(InvalidParameter, match=r"are probabilities, .* for norm 9\. Choose a smaller norm"):
         start(replace(CLICKS, fixed_actions=True, norm=9.0))
 
 

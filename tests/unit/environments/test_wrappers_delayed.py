@@ -44,7 +44,7 @@ def test_delays_are_those_requested_and_the_same_again(delay, possible):
     assert len(possible) == 1 or delays(1) != delays(2)
 
 
-def test_a_late_world_says_so_and_foresees_nothing():
+def test_a_late_world_says_so_and_has_no_look_ahead():
     world = Delayed(GROUPS, delay=2).start(np.random.default_rng(1))
 
     assert isinstance(world, DelayedWorld)

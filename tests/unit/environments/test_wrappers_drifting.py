@@ -34,7 +34,7 @@ class TestOverFixedActions(EnvironmentContract):
 
 
 class Steps:
-    """A world whose n-th round is told by its only context, and which ends after so many."""
+    """A world whose n-th round has the context n, and which ends after a given number of rounds."""
 
     reward_range = (0.0, 2.0)
 
@@ -49,7 +49,7 @@ class Steps:
         return {"class": "Steps", "sign": self.sign}
 
 
-class Unforeseen(Steps):
+class WithoutPeeking(Steps):
     """The same, without a look ahead."""
 
     reward_range = None
@@ -97,23 +97,23 @@ def test_a_gradual_change_takes_more_and_more_rounds_from_the_other_world():
 @pytest.mark.parametrize("gradual", [0, 8])
 def test_peeked_rounds_are_those_that_would_be_observed(gradual):
     environment = Drifting(HALF, FIXED, change_at=6, gradual=gradual)
-    observed, foreseen = (environment.start(np.random.default_rng(3)) for _ in range(2))
+    observed, peeked = (environment.start(np.random.default_rng(3)) for _ in range(2))
 
-    ahead = [pair for n_rounds in (1, 4, 9, 10) for pair in foreseen.peek_rounds(n_rounds)]
+    ahead = [pair for n_rounds in (1, 4, 9, 10) for pair in peeked.peek_rounds(n_rounds)]
 
     for seen, rewards in ahead:
         again = observed.observe()
         np.testing.assert_array_equal(again.contexts, seen.contexts)
         assert [observed.reward(action) for action in range(6)] == rewards.tolist()
-    assert foreseen.reward(2) == ahead[-1][1][2]
-    np.testing.assert_array_equal(observed.observe().contexts, foreseen.observe().contexts)
+    assert peeked.reward(2) == ahead[-1][1][2]
+    np.testing.assert_array_equal(observed.observe().contexts, peeked.observe().contexts)
 
 
-def test_it_foresees_only_what_both_worlds_foresee():
+def test_it_peeks_only_where_both_worlds_do():
     rng = np.random.default_rng(0)
 
     assert isinstance(Drifting(Steps(1.0), Steps(-1.0), change_at=3).start(rng), BatchWorld)
-    for pair in ((Unforeseen(1.0), Steps(-1.0)), (Steps(1.0), Unforeseen(-1.0))):
+    for pair in ((WithoutPeeking(1.0), Steps(-1.0)), (Steps(1.0), WithoutPeeking(-1.0))):
         world = Drifting(*pair, change_at=3).start(rng)
         assert not isinstance(world, BatchWorld)
         assert numbers(world, 5) == [1.0, 2.0, 3.0, -1.0, -2.0]

@@ -52,7 +52,7 @@ def test_doubly_robust_is_its_definition(folds, clip):
 
 
 class WholeSets:
-    """The same model, which is asked about whole sets only."""
+    """The same model, which predicts whole sets only."""
 
     def fit(self, log):
         self.fitted = MODEL.fit(log)
@@ -63,7 +63,7 @@ class WholeSets:
 
 
 class Counting(DirectMethod):
-    """Notes how many actions were asked about."""
+    """Records how many actions were predicted."""
 
     def fit(self, log):
         fitted = super().fit(log)
@@ -147,7 +147,7 @@ def test_what_cannot_be_used_is_rejected(make, message):
 
 
 class Says:
-    """A model that answers what it is told to, whatever it was asked."""
+    """A model that returns a given answer for every query."""
 
     def __init__(self, answer):
         self._answer = answer

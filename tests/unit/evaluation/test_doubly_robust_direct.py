@@ -78,7 +78,7 @@ def test_the_order_of_the_log_is_the_order_of_learning():
 
 
 class Counted(Delta):
-    """Counts the similarities that it is asked for."""
+    """Counts the similarities that it computes."""
 
     n_evaluated = 0
 
@@ -96,9 +96,7 @@ def test_many_rounds_over_a_few_items_ask_for_few_similarities(monkeypatch):
 
     result = DirectMethod(Counted(), 1.0).estimate(log, UniformRandom())
 
-    assert (
-        80 * 80 <= Counted.n_evaluated <= 2_000 * 80 * 80 / 10
-    )  # each round on its own would ask for ten times as many
+    assert 80 * 80 <= Counted.n_evaluated <= 2_000 * 80 * 80 / 10  # separate rounds would compute ten times as many
     sums, counts = np.bincount(log.actions, log.rewards), np.bincount(log.actions)
     assert_allclose(result.value, np.mean(sums / (counts + 1.0)))
 

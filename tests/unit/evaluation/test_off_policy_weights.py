@@ -13,12 +13,12 @@ from logs import slow_weights, string_log
 
 
 class Counting(UniformRandom):
-    """Counts how often it is asked."""
+    """Counts its queries."""
 
-    asked = 0
+    n_queries = 0
 
     def probabilities_many(self, rounds, *, ids=None):
-        self.asked += len(rounds)
+        self.n_queries += len(rounds)
         return super().probabilities_many(rounds, ids=ids)
 
 
@@ -35,7 +35,7 @@ def test_a_set_that_is_shown_again_is_queried_once():
 
     weights = Target.of(log, policy).weights
 
-    assert policy.asked == 2
+    assert policy.n_queries == 2
     assert_allclose(weights, np.array([1 / 3, 1.0, 1 / 3, 1 / 3]) / log.propensities)
 
 

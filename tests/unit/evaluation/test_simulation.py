@@ -110,11 +110,11 @@ def test_the_trace_is_shorter_when_the_world_ends():
 
 
 def test_progress_is_reported_after_every_round():
-    told = []
+    reported = []
 
-    simulate(ThreeRounds(), Always(0), horizon=2, seed=0, progress=told.append)
+    simulate(ThreeRounds(), Always(0), horizon=2, seed=0, progress=reported.append)
 
-    assert told == [1, 2]
+    assert reported == [1, 2]
 
 
 def test_the_spec_says_what_produced_the_run_in_plain_values():

@@ -1,4 +1,4 @@
-"""Rounds that are not learned, not known or told late."""
+"""Rounds that are not learned, not known or reported late."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ POLICIES = {
 
 
 class Diary:
-    """A policy that takes turns and writes down what it is told, in order."""
+    """A policy that takes turns and records its calls, in order."""
 
     def __init__(self):
         self.entries = []
@@ -41,7 +41,7 @@ class Diary:
     def describe(self):
         return {"class": type(self).__name__}
 
-    def told(self, word):
+    def calls_of(self, word):
         return [entry[1] for entry in self.entries if entry[0] == word]
 
 
@@ -99,7 +99,7 @@ class TestLearnRounds:
 
         simulate(Scripted(np.zeros((6, 2)), delays=[3, 3, 3, 3, 3, 3]), policy, horizon=6, seed=0, learn_rounds=2)
 
-        assert policy.told("expect") == policy.told("learn") == [1, 2]
+        assert policy.calls_of("expect") == policy.calls_of("learn") == [1, 2]
 
     def test_the_spec_tells_it(self):
         assert simulate(WORLD, Diary(), horizon=2, seed=0, learn_rounds=1).spec["learn_rounds"] == 1
@@ -123,8 +123,8 @@ class TestRewardsThatAreNotKnown:
         trace = simulate(Scripted(rewards), policy, horizon=10, seed=0)
 
         assert_array_equal(trace.reward, [np.nan, 2.0, 3.0, np.nan])
-        assert policy.told("learn") == [2, 3]
-        assert policy.told("choose") == [1, 2, 3, 4]
+        assert policy.calls_of("learn") == [2, 3]
+        assert policy.calls_of("choose") == [1, 2, 3, 4]
 
     def test_a_policy_with_a_loop_of_its_own_steps_over_them(self):
         rewards = np.random.default_rng(3).random((40, 4))
@@ -148,7 +148,7 @@ class TestRewardsThatAreNotKnown:
 
         simulate(Scripted([[np.nan, np.nan], [1.0, 1.0], [1.0, 1.0]], delays=[1, 1]), policy, horizon=3, seed=0)
 
-        assert policy.told("expect") == [2, 3]
+        assert policy.calls_of("expect") == [2, 3]
 
 
 class TestDelays:
@@ -213,7 +213,7 @@ class TestDelays:
         for policy in (Impatient(), Deaf()):
             simulate(Scripted(np.zeros((5, 2)), delays=[2] * 5), policy, horizon=5, seed=0)
 
-            assert policy.told("learn") == [1, 2, 3]
+            assert policy.calls_of("learn") == [1, 2, 3]
 
     @pytest.mark.parametrize(
         "policy",
@@ -235,7 +235,7 @@ class TestDelays:
             simulate(Scripted(np.zeros((5, 2)), delays=[delay]), Diary(), horizon=5, seed=0)
 
 
-def test_a_policy_with_a_loop_of_its_own_chooses_from_a_catalog_in_a_foreseeable_world():
+def test_a_policy_with_a_loop_of_its_own_chooses_from_a_catalog_in_a_world_with_look_ahead():
     items = Catalog(np.eye(3))
     rounds = [(Round(items), np.array([0.0, 1.0, 0.0])) for _ in range(6)]
 

@@ -16,7 +16,7 @@ ROWS = np.random.default_rng(2).random((12, 3))
 
 
 class Shown:
-    """The same round again and again, with Gaussian luck."""
+    """The same round again and again, with Gaussian noise."""
 
     reward_range = None
 
@@ -52,12 +52,12 @@ def test_the_gain_of_every_round_is_what_the_posterior_would_say(case):
 
     gains = simulate(Shown(contexts), policy, horizon=40, seed=1).log_det_gain
 
-    asked, world = [], Shown(contexts).start(np.random.default_rng(np.random.SeedSequence(1).spawn(1)[0]))
+    expected, world = [], Shown(contexts).start(np.random.default_rng(np.random.SeedSequence(1).spawn(1)[0]))
     for _ in range(40):
         decision = again.choose(world.observe().contexts)
         again.learn(decision, world.reward(decision.action))
-        asked.append(again.posterior.log_det_gain)
-    assert_allclose(gains, asked, rtol=1e-10)
+        expected.append(again.posterior.log_det_gain)
+    assert_allclose(gains, expected, rtol=1e-10)
 
 
 def test_what_is_pending_narrows_widths_and_is_no_gain():
@@ -78,14 +78,14 @@ def test_it_begins_with_what_was_learned_before():
 
 
 def test_a_catalog_keeps_its_posterior_from_being_queried(monkeypatch):
-    asked = []
+    expected = []
     kind = type(KernelUCB(KERNEL).posterior)
     gain = kind.log_det_gain.fget
-    monkeypatch.setattr(kind, "log_det_gain", property(lambda self: asked.append(1) or gain(self)))
+    monkeypatch.setattr(kind, "log_det_gain", property(lambda self: expected.append(1) or gain(self)))
 
     simulate(Shown(Catalog(ROWS)), KernelUCB(KERNEL), horizon=30, seed=1)
 
-    assert len(asked) == 1
+    assert len(expected) == 1
 
 
 def test_fresh_contexts_add_up_too():

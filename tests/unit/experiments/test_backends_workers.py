@@ -100,7 +100,7 @@ def is_alive(number):
         os.kill(number, 0)
     except ProcessLookupError:
         return False
-    try:  # nobody may have asked for its exit status yet
+    try:  # its exit status may not have been read yet
         with open(f"/proc/{number}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except OSError:

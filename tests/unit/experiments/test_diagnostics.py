@@ -82,7 +82,7 @@ def test_a_catalog_has_those_of_its_chosen_items():
 
 
 class PartsOfACatalog:
-    """Shows other items of one catalog in every round, joined with a context where that is asked for."""
+    """Shows other items of one catalog in every round, joined with a context if the argument says so."""
 
     reward_range = None
 

@@ -298,7 +298,7 @@ def test_only_what_is_public_or_listed_is_a_name(folder):
             "study.toml",
             'class = "First"',
             'class = "Helper"',
-            r"policies\.First: Helper is no policy class: it has no choose\(\)",
+            r"policies\.First: every policy has choose\(\), and the class Helper has not",
         ),
         ("study.toml", 'class = "First"', 'class = "_Hidden"', r"policies\.First: no policy class '_Hidden' is known"),
         (
@@ -311,7 +311,7 @@ def test_only_what_is_public_or_listed_is_a_name(folder):
             "study.toml",
             'class = "Coins"',
             'class = "First"',
-            r"environments\.coins: First is no environment class: it has no start",
+            r"environments\.coins: every environment has start\(\), and the class First has not",
         ),
         (
             "study.toml",

@@ -51,14 +51,14 @@ def test_the_random_state_of_a_policy_is_the_second_child_of_the_seed():
     assert actions_of(variant.build(7)) == actions_of(UniformRandom(seed=np.random.default_rng(second_child)))
 
 
-def test_a_contender_is_seeded_by_the_run():
+def test_a_policy_spec_is_seeded_by_the_run():
     (variant,) = PolicySpec(UniformRandom).variants("Random")
 
     assert actions_of(variant.build(7)) == actions_of(variant.build(7))
     assert actions_of(variant.build(7)) != actions_of(variant.build(8))
 
 
-def test_a_policy_inside_is_a_contender_too():
+def test_a_policy_inside_is_a_policy_spec_too():
     spec = PolicySpec(Mixed, PolicySpec(KernelUCB, KERNEL, regularization=Grid(3.0, 5.0)), epsilon=0.1)
 
     labels = {variant.label: variant.build(0).policy.posterior.regularization for variant in spec.variants("M")}

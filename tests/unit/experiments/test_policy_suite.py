@@ -199,8 +199,8 @@ def test_a_suite_without_end_is_rejected(tmp_path, size):
 
 
 def test_an_unknown_name_is_rejected_with_the_known_ones(tmp_path):
-    with pytest.raises(InvalidParameter, match=r"'Nobody'. There are: 'KernelUCB', .*'Random'"):
-        run_policy_suite(tmp_path, only=["Nobody"])
+    with pytest.raises(InvalidParameter, match=r"'NoPolicy'. There are: 'KernelUCB', .*'Random'"):
+        run_policy_suite(tmp_path, only=["NoPolicy"])
 
 
 @pytest.mark.parametrize("text", [None, "no json", "[]", "{}"])

@@ -319,30 +319,30 @@ def test_a_second_run_into_the_same_folder_has_to_wait(tmp_path):
 
 
 def test_progress_counts_rounds(tmp_path):
-    told = []
-    run(small_study(horizon=120), tmp_path, workers=1, progress=lambda done, total: told.append((done, total)))
+    reported = []
+    run(small_study(horizon=120), tmp_path, workers=1, progress=lambda done, total: reported.append((done, total)))
 
-    done = [finished for finished, _ in told]
+    done = [finished for finished, _ in reported]
     assert done == sorted(done)
-    assert told[-1] == (720, 720)
+    assert reported[-1] == (720, 720)
 
 
 def test_progress_moves_within_a_job(tmp_path, monkeypatch):
     monkeypatch.setattr(backends, "POLL_SECONDS", 0.0)
-    study, told = small_study(horizon=7, seeds=1, policies={"A": mixed}), []
+    study, reported = small_study(horizon=7, seeds=1, policies={"A": mixed}), []
 
-    run(study, tmp_path, workers=1, progress=lambda *at: told.append(at))
+    run(study, tmp_path, workers=1, progress=lambda *at: reported.append(at))
 
-    assert told == [(t, 7) for t in (1, 2, 3, 4, 5, 6, 7, 7)]
+    assert reported == [(t, 7) for t in (1, 2, 3, 4, 5, 6, 7, 7)]
 
 
 def test_progress_is_not_reported_more_often_than_anyone_looks(tmp_path, monkeypatch):
     monkeypatch.setattr(backends, "POLL_SECONDS", 3600.0)
-    told = []
+    reported = []
 
-    run(small_study(horizon=40), tmp_path, workers=1, progress=lambda *at: told.append(at))
+    run(small_study(horizon=40), tmp_path, workers=1, progress=lambda *at: reported.append(at))
 
-    assert told == [(1, 240), *((40 * job, 240) for job in range(1, 7))]
+    assert reported == [(1, 240), *((40 * job, 240) for job in range(1, 7))]
 
 
 @pytest.mark.parametrize(
@@ -380,35 +380,35 @@ def test_a_missing_package_names_its_extra(tmp_path, monkeypatch, package, optio
 @pytest.mark.long
 def test_processes_give_the_same_bytes_and_name_their_failures(tmp_path):
     policies = {"Mixed": mixed, "Bad": failing}
-    told = []
+    reported = []
     for folder, workers in (("one", 1), ("two", 2)):
         with pytest.raises(StudyIncomplete, match="ZeroDivisionError: nine is too many"):
             run(
                 small_study(policies=policies, seeds=2),
                 tmp_path / folder,
                 workers=workers,
-                progress=lambda done, total: told.append((done, total)),
+                progress=lambda done, total: reported.append((done, total)),
             )
 
     assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two")
     assert len(bytes_of(tmp_path / "two")) == 2
-    assert told[-1] == (92, 92)
+    assert reported[-1] == (92, 92)
 
 
 @pytest.mark.long
 def test_a_job_that_kills_its_process_fails_alone(tmp_path):
     others = {f"Random {n}": PolicySpec(UniformRandom, learn_rounds=n) for n in range(4)}
     study = small_study(policies={"Deadly": deadly, **others}, seeds=[5])
-    told = []
+    reported = []
 
     with pytest.raises(
         StudyIncomplete, match=r"1 of 5 jobs failed.*'Deadly' in 'groups' with seed 5: its process ended"
     ) as raised:
-        run(study, tmp_path, workers=2, progress=lambda *at: told.append(at))
+        run(study, tmp_path, workers=2, progress=lambda *at: reported.append(at))
 
     assert list(raised.value.failures) == ["'Deadly' in 'groups' with seed 5"]
     assert set(bytes_of(tmp_path)) == {f"{job.id}.parquet" for job in study.jobs if job.policy != "Deadly"}
-    assert told[-1] == (5 * 23, 5 * 23)
+    assert reported[-1] == (5 * 23, 5 * 23)
 
 
 @pytest.mark.long

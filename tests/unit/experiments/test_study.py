@@ -27,9 +27,9 @@ def test_it_describes_itself_in_plain_values():
     described = small_study().describe()
 
     assert described["environments"]["groups"]["class"] == "Clustered"
-    told = described["policies"]["KernelUCB, regularization=2.0"]
-    assert (told["spec_name"], told["parameters"]) == ("KernelUCB", {"regularization": 2.0})
-    assert told["policy"]["regularization"] == 2.0
+    entry = described["policies"]["KernelUCB, regularization=2.0"]
+    assert (entry["spec_name"], entry["parameters"]) == ("KernelUCB", {"regularization": 2.0})
+    assert entry["policy"]["regularization"] == 2.0
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_a_study_checks_itself(changes, message):
 
 
 def test_policies_that_cannot_be_distinguished_are_rejected():
-    twins = {"a": PolicySpec(KernelUCB, KERNEL), "b": PolicySpec(KernelUCB, KERNEL, engine="exhaustive")}
+    near = {"a": PolicySpec(KernelUCB, KERNEL), "b": PolicySpec(KernelUCB, KERNEL, engine="exhaustive")}
 
     with pytest.raises(InvalidParameter, match=r"policies\.a and policies\.b have equal descriptions"):
-        _ = small_study(policies=twins).jobs
+        _ = small_study(policies=near).jobs
 
 
 def test_the_same_policy_that_stops_learning_is_another():

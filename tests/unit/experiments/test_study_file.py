@@ -163,15 +163,15 @@ class = "UniformRandom"
 
 def test_data_is_loaded_by_name_with_paths_filled_in(tmp_path, monkeypatch):
     monkeypatch.setenv("STUDY_DATA", "/somewhere")
-    asked = []
+    paths = []
 
     def load(path, *, n_actions):
-        asked.append(str(path))
+        paths.append(str(path))
         return Clustered(n_actions=n_actions)
 
     study = Study.from_toml(written(tmp_path, LOADED), loaders={"groups": load})
 
-    assert asked == ["/somewhere/sub/file.csv", str(tmp_path / "near.csv")]
+    assert paths == ["/somewhere/sub/file.csv", str(tmp_path / "near.csv")]
     assert study.environments["plain"].n_actions == 3
     assert study.environments["wrapped"].before.n_actions == 4
 

@@ -79,16 +79,16 @@ def test_on_a_log_the_first_part_is_learned_and_the_rest_judges():
     # A policy that starts from zero and never learns would take row 0; one that has learned takes row 1.
     candidates = PolicySpec(KernelUCB, Spectrum(n=2), exploration=0.0, regularization=Grid(1e9, 0.1))
     log = logged()
-    asked = []
+    sizes = []
 
     class Noting(OnMatches):
         def estimate(self, log, policy):
-            asked.append(len(log))
+            sizes.append(len(log))
             return super().estimate(log, policy)
 
     ranking = tune(candidates, on=log, estimator=Noting(), learn_share=0.25)
 
-    assert asked == [45, 45]
+    assert sizes == [45, 45]
     assert ranking.measure == "value"
     assert ranking.results[0].final.mean == pytest.approx(1.0, abs=0.05)
     assert ranking.results[0].final.high == ranking.results[0].final.mean + 0.1
@@ -137,7 +137,7 @@ def test_estimators_of_the_library_rank_on_a_log(estimator):
     ("options", "message"),
     [
         ({"on": WORLD}, "needs the number of rounds"),
-        ({"on": WORLD, "horizon": 5, "by": "luck"}, "by 'regret' or by 'reward'"),
+        ({"on": WORLD, "horizon": 5, "by": "guess"}, "by 'regret' or by 'reward'"),
         ({"on": WORLD, "horizon": 5, "estimator": OnMatches()}, "An estimator evaluates policies on a log"),
         ({"on": Unknowing(), "horizon": 5, "seeds": 1, "by": "regret"}, "there is no regret"),
         ({"on": logged()}, "needs an estimator"),

@@ -181,7 +181,7 @@ def test_the_origin_stays_when_the_table_grows(table):
 
     fresh.add(["x"], to_known=np.zeros((1, 3)), among_new=[[1.0]])
 
-    assert fresh.origin == origin  # asked for after the growth
+    assert fresh.origin == origin  # read after the growth
     assert len(origin) == 64
 
 

@@ -17,6 +17,7 @@ from kernelbandits.kernels import (
     Strings,
     as_kernel,
 )
+from kernelbandits.kernels.wrappers import function_name
 
 ROWS = np.random.default_rng(0).normal(size=(40, 2))
 
@@ -94,9 +95,18 @@ def test_a_function_is_described_by_its_name():
 
     assert named == {"class": "FromCallable", "function": f"{__name__}.inner", "kind": "Rows"}
     assert FromCallable(inner, diagonal=len).describe()["diagonal"] == "builtins.len"
-    assert partial["function"] == f"partial of {__name__}.inner"
+    assert partial["function"] == f"partial of {__name__}.inner(scale=2.0)"
     assert partial["kind"] == "Strings"
     assert check_has_methods["function"] == "sklearn.gaussian_process.kernels.RBF"
+
+
+def test_partials_with_other_arguments_have_other_names():
+    scales = np.linspace(0.0, 1.0, 100)
+    names = [function_name(functools.partial(inner, scale=scale)) for scale in (1.0, 2.0, scales, scales + 1.0)]
+
+    assert len(set(names)) == 4
+    assert names[2].startswith(f"partial of {__name__}.inner(digest ")
+    assert max(map(len, names)) < 120
 
 
 def test_functions_are_equal_when_they_are_the_same():

@@ -200,13 +200,13 @@ def test_a_refit_while_others_are_pending_is_as_if_they_were_pending_after_it():
     rng = np.random.default_rng(5)
     first, second = kb.OFUL(**NUMBERS, switching=0.5), kb.OFUL(**NUMBERS, switching=0.5)
     contexts = rng.normal(size=(6, 3))
-    awaited, learned = first.choose(contexts[:3]), first.choose(contexts[3:])
+    pending, learned = first.choose(contexts[:3]), first.choose(contexts[3:])
 
-    first.expect(awaited)
+    first.expect(pending)
     first.choose(contexts)
     first.learn(learned, 0.8)
     second.learn(learned, 0.8)
-    second.expect(awaited)
+    second.expect(pending)
 
     assert first.n_refits == second.n_refits == 1
     assert first.choose(contexts).score == pytest.approx(second.choose(contexts).score, rel=1e-12)

@@ -162,18 +162,18 @@ def short(**arguments):
 
 def test_pending_plays_count_in_the_phase_and_shrink_widths():
     policy, other = short(), short()
-    awaited = []
+    pending = []
     for _ in range(5):
-        awaited.append(policy.choose(ACTIONS))
-        policy.expect(awaited[-1])
+        pending.append(policy.choose(ACTIONS))
+        policy.expect(pending[-1])
 
     straight = []
     for _ in range(5):
         straight.append(other.choose(ACTIONS))
         other.learn(straight[-1], 0.5)
 
-    assert [decision.action for decision in awaited] == [decision.action for decision in straight]
-    assert_allclose([decision.width for decision in awaited], [decision.width for decision in straight], rtol=1e-9)
+    assert [decision.action for decision in pending] == [decision.action for decision in straight]
+    assert_allclose([decision.width for decision in pending], [decision.width for decision in straight], rtol=1e-9)
 
 
 def test_while_the_last_rewards_are_pending_the_best_guess_is_played_and_not_learned():

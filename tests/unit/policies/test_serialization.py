@@ -445,17 +445,17 @@ def test_thousands_of_decisions_are_the_same_after_saving_in_between(tmp_path):
     rng = np.random.default_rng(1)
     pool = rng.uniform(size=(30, 2))
     policy = kb.KernelUCB(Gaussian(length_scale=0.3), regularization=0.01, exploration=0.2)
-    twin = policy.copy()
+    replica = policy.copy()
     for number in range(400):
         contexts = pool[rng.choice(30, size=6, replace=False)]
-        left, right = policy.choose(contexts), twin.choose(contexts)
+        left, right = policy.choose(contexts), replica.choose(contexts)
         assert left.action == right.action
         reward = float(rng.normal())
         policy.learn(left, reward)
-        twin.learn(right, reward)
+        replica.learn(right, reward)
         if number % 7 == 0:
             policy.amend(left, was=reward, now=reward + 1)
-            twin.amend(right, was=reward, now=reward + 1)
+            replica.amend(right, was=reward, now=reward + 1)
         if number % 50 == 0:
             policy.save(tmp_path / "policy.kb")
             policy = kb.load(tmp_path / "policy.kb")

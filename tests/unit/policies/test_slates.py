@@ -230,12 +230,12 @@ def test_slates_and_places_have_the_probabilities_of_all_slates_together(name):
 
 
 def test_asking_for_probabilities_of_slates_changes_nothing():
-    asked, other = WITH_THOMPSON["Mixed Thompson"](), WITH_THOMPSON["Mixed Thompson"]()
+    queried, other = WITH_THOMPSON["Mixed Thompson"](), WITH_THOMPSON["Mixed Thompson"]()
 
-    asked.slate_probabilities(CONTEXTS, [0, 4, 2])
-    asked.place_probabilities(CONTEXTS, 3)
+    queried.slate_probabilities(CONTEXTS, [0, 4, 2])
+    queried.place_probabilities(CONTEXTS, 3)
 
-    assert asked.choose(CONTEXTS, k=5).actions.tolist() == other.choose(CONTEXTS, k=5).actions.tolist()
+    assert queried.choose(CONTEXTS, k=5).actions.tolist() == other.choose(CONTEXTS, k=5).actions.tolist()
 
 
 def test_many_beginnings_of_slates_are_sampled(monkeypatch):

@@ -360,7 +360,7 @@ def test_an_exploration_with_which_nothing_is_learned_is_rejected_with_the_small
     options = {"horizon": horizon, "regularization": regularization, "reward_range": (0.0, span)}
     least = span * sqrt(regularization / horizon)
 
-    with pytest.raises(InvalidParameter, match=rf"has to be above {least:.4g}"):
+    with pytest.raises(InvalidParameter, match=rf"must be above {least:.4g}"):
         kb.SupKernelUCB(KERNEL, exploration=least, **options)
 
     assert kb.SupKernelUCB(KERNEL, exploration=1.001 * least, **options).choose(np.eye(2)).stage is not None
@@ -371,7 +371,7 @@ def test_an_exploration_with_which_nothing_is_learned_is_rejected_with_the_small
 def test_contexts_too_short_to_learn_anything_are_reported_once(make):
     policy = make(horizon=100, exploration=0.1)
 
-    with pytest.warns(KernelBanditWarning, match=r"Nothing was learned.*has to be above 0\.2"):
+    with pytest.warns(KernelBanditWarning, match=r"Nothing was learned.*must be above 0\.2"):
         assert policy.choose([[0.5, 0.0], [0.0, 0.5]]).stage is None
 
     policy.choose([[0.5, 0.0], [0.0, 0.5]])

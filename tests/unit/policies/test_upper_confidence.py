@@ -168,8 +168,8 @@ def test_a_ranking_is_sorted_by_score():
     assert slate[0].action == policy.choose(ROUND).action
 
 
-@pytest.mark.parametrize("n_awaited", [0, 1, 4])
-def test_a_diverse_slate_is_what_choosing_and_expecting_one_by_one_gives(n_awaited):
+@pytest.mark.parametrize("n_pending", [0, 1, 4])
+def test_a_diverse_slate_is_what_choosing_and_expecting_one_by_one_gives(n_pending):
     for exploration in (
         0.7,
         schedules.Mixture(noise_scale=0.3, norm_bound=1.5, failure_probability=0.1),
@@ -177,7 +177,7 @@ def test_a_diverse_slate_is_what_choosing_and_expecting_one_by_one_gives(n_await
     ):
         policy, stepwise = warm(exploration), warm(exploration)
         for either in (policy, stepwise):
-            for row in range(n_awaited):
+            for row in range(n_pending):
                 either.expect(either.choose(ROUND[[row]] + 0.1))
 
         slate = policy.choose(ROUND, k=5, diverse=True)
@@ -194,11 +194,11 @@ def test_a_diverse_slate_is_what_choosing_and_expecting_one_by_one_gives(n_await
 
 
 def test_diversity_spreads_a_slate_over_duplicates():
-    twins = np.array([[0.1, 0.1], [0.1, 0.1001], [0.9, 0.9], [0.9, 0.9001]])
+    near = np.array([[0.1, 0.1], [0.1, 0.1001], [0.9, 0.9], [0.9, 0.9001]])
     policy = kb.KernelUCB(KERNEL, regularization=0.1)
 
-    assert policy.choose(twins, k=2).actions.tolist() == [0, 1]
-    assert policy.choose(twins, k=2, diverse=True).actions.tolist() == [0, 3]
+    assert policy.choose(near, k=2).actions.tolist() == [0, 1]
+    assert policy.choose(near, k=2, diverse=True).actions.tolist() == [0, 3]
 
 
 def test_tied_places_of_a_random_slate_have_conditional_propensities():

@@ -90,7 +90,7 @@ def line(count, *, seed=1):
 
 
 def fed(kernel, points, rewards, regularization=0.3):
-    """An automatic and an exact posterior with the same history, asked after every tenth observation."""
+    """An automatic and an exact posterior with the same history, queried after every tenth observation."""
     auto = AutoPosterior(kernel, regularization=regularization)
     exact = ExactPosterior(kernel, regularization=regularization)
     forms = []

@@ -28,16 +28,16 @@ def test_coordinates_reproduce_the_similarities_of_all_that_was_included():
 def test_points_in_order_of_arrival_keep_moderate_weights():
     """Appending whatever lies outside would let them grow into the millions."""
     basis = Basis(KERNEL, tolerance=1e-13)
-    n_chosen_anew = 0
+    n_chosen_again = 0
 
     for point in np.vstack([POINTS * 0.5, POINTS, POINTS * 2.0 - 0.5]):
         point = point[None]
         if len(basis.outside(basis.coordinates(point), np.ones(1))[0]):
-            n_chosen_anew += basis.size > 0 and basis.include(point) == 0
+            n_chosen_again += basis.size > 0 and basis.include(point) == 0
             if basis.size == 0:
                 basis.include(point)
 
-    assert n_chosen_anew > 0
+    assert n_chosen_again > 0
     assert np.abs(weights(basis, POINTS)).sum(axis=0).max() < 1000.0
     coordinates = basis.coordinates(POINTS)
     assert_allclose(coordinates.T @ coordinates, KERNEL.gram(POINTS), atol=5e-12)

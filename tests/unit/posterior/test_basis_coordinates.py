@@ -21,7 +21,7 @@ def taken_in(points, sizes):
 
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_columns_reproduce_all_similarities_however_the_basis_came_about(spread):
-    """Parts that lie apart only add rows; points between others make the basis choose anew."""
+    """Parts that lie apart only add rows; points between others make the basis choose again."""
     rng = np.random.default_rng(0)
     points = rng.uniform(size=(120, 1)) + spread * 3.0 * np.repeat(np.arange(4), 30)[:, None]
 

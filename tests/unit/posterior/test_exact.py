@@ -159,7 +159,7 @@ def test_a_regularization_below_rounding_is_rejected_in_words():
 
 
 def test_pivots_of_huge_counts_keep_to_their_floor():
-    """Two near twins seen a billion times each: rounding would push the second pivot below zero."""
+    """Two nearly equal points seen a billion times each: rounding would push the second pivot below zero."""
     posterior = observed(Gaussian(length_scale=1.0), [[0.0]], [1.0], 1e-8)
     posterior.observe([[0.0], [1e-9], [2e-9]], [1.0, 1.0, 1.0], times=10**9)
 
@@ -518,12 +518,12 @@ def test_a_kernel_error_names_the_smallest_regularization_that_works(kind):
     with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of 60 observations") as rejected:
         ExactPosterior(kernel, regularization=1e-15).observe(points, np.ones(60))
 
-    posterior = ExactPosterior(kernel, regularization=told(rejected.value))
+    posterior = ExactPosterior(kernel, regularization=named_regularization(rejected.value))
     posterior.observe(points, np.ones(60))
     assert posterior.predict(points).width.max() < 1.01
 
 
-def told(error):
+def named_regularization(error):
     """The regularization that a message recommends."""
     return float(re.search(r"Take a regularization of at least (\S+)\.$", str(error))[1])
 
@@ -539,7 +539,7 @@ def test_a_repeat_that_rounding_makes_impossible_is_reported_too(seed, regulariz
     with pytest.raises(NumericalError, match="too small beside similarities of up to 1 of") as rejected:
         play(KernelUCB(Spectrum(n=2), regularization=regularization))
 
-    play(KernelUCB(Spectrum(n=2), regularization=told(rejected.value)))
+    play(KernelUCB(Spectrum(n=2), regularization=named_regularization(rejected.value)))
 
 
 def no_rank_one(*arguments, **options):
@@ -558,7 +558,7 @@ def test_a_change_of_rank_one_that_fails_is_rejected_in_words_and_nothing_change
     with pytest.raises(NumericalError, match="The regularization 1e-10 is too small") as rejected:
         getattr(posterior, change)(points[[2]], [1.0])
 
-    assert told(rejected.value) > 1e-8
+    assert named_regularization(rejected.value) > 1e-8
     assert posterior.n_observations == 6
     assert_allclose(posterior.predict(points).mean, before.mean)
 
@@ -593,7 +593,7 @@ def test_many_repeats_beside_a_tiny_regularization_are_reported(regularization):
 
     with pytest.raises(NumericalError, match="too small beside similarities of up to 98 of") as rejected:
         repeat(posterior)
-    repeat(ExactPosterior(Linear(), regularization=told(rejected.value)))
+    repeat(ExactPosterior(Linear(), regularization=named_regularization(rejected.value)))
 
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.IllConditioned")

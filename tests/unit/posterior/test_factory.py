@@ -1,4 +1,5 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from kernelbandits.posterior import (
     AutoPosterior,
     ExactPosterior,
     ForgettingPosterior,
+    LowRankPosterior,
     PrimalPosterior,
     WindowedPosterior,
     describe_posterior,
@@ -58,7 +60,10 @@ def test_a_named_factory_is_described_by_plain_values_and_made_again_from_them()
 
 
 def test_of_a_function_only_the_name_is_known():
-    assert describe_posterior(ExactPosterior) == {"function": "ExactPosterior"}
+    assert describe_posterior(ExactPosterior) == {"function": "kernelbandits.posterior.exact.ExactPosterior"}
+    first, second = (describe_posterior(partial(LowRankPosterior, tolerance=tolerance)) for tolerance in (1e-9, 1e-8))
+    assert first == {"function": "partial of kernelbandits.posterior.low_rank.LowRankPosterior(tolerance=1e-09)"}
+    assert first != second
 
 
 @pytest.mark.parametrize(

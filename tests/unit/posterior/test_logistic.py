@@ -30,7 +30,7 @@ def history(seed=1, n_rewards=60):
     return places, (rng.random(n_rewards) < sigmoid(2.0 * ROWS[places, 0])).astype(float)
 
 
-def by_definition(kernel, regularization, rows, places, rewards, asked):
+def by_definition(kernel, regularization, rows, places, rewards, queries):
     """Mean, width² and log-determinant from the density of the log-odds at the distinct points."""
     known = sorted(set(places))
     counts = np.array([np.sum(places == place) for place in known], dtype=float)
@@ -45,10 +45,10 @@ def by_definition(kernel, regularization, rows, places, rewards, asked):
 
     values = minimize(loss, np.zeros(len(known)), jac=True, tol=1e-14, options={"maxiter": 10_000}).x
     weights = counts * sigmoid(values) * sigmoid(-values)
-    cross = kernel.gram(points, asked) / regularization
+    cross = kernel.gram(points, queries) / regularization
     mean = cross.T @ inverse @ values
     explained = cross.T @ np.linalg.solve(prior + np.diag(1.0 / weights), cross)
-    covariance = kernel.gram(asked) / regularization - explained
+    covariance = kernel.gram(queries) / regularization - explained
     return mean, covariance, np.linalg.slogdet(np.eye(len(known)) + prior * weights)[1]
 
 
@@ -58,17 +58,17 @@ def test_mean_width_covariance_and_gain_are_those_of_the_definition(regularizati
     posterior = LogisticPosterior(KERNEL, regularization=regularization)
     for place, reward in zip(places, rewards, strict=True):
         posterior.observe(ROWS[[place]], [reward])
-    asked = np.vstack([ROWS[:3], [[0.3, -0.4], [9.0, 9.0]]])
+    queries = np.vstack([ROWS[:3], [[0.3, -0.4], [9.0, 9.0]]])
 
-    found = posterior.predict(asked)
+    found = posterior.predict(queries)
 
-    mean, covariance, gain = by_definition(KERNEL, regularization, ROWS, places, rewards, asked)
+    mean, covariance, gain = by_definition(KERNEL, regularization, ROWS, places, rewards, queries)
     assert_allclose(found.mean, mean, atol=1e-5)
     assert_allclose(found.width**2, np.diagonal(covariance), rtol=1e-5)
-    assert_allclose(posterior.covariance(asked), covariance, atol=1e-5)
+    assert_allclose(posterior.covariance(queries), covariance, atol=1e-5)
     assert posterior.log_det_gain == pytest.approx(gain, rel=1e-5)
     points, weights, counts, sums = posterior.support()
-    assert_allclose(KERNEL.gram(asked, points) @ weights, found.mean, atol=1e-8)
+    assert_allclose(KERNEL.gram(queries, points) @ weights, found.mean, atol=1e-8)
     assert (counts.sum(), sums.sum()) == (60, rewards.sum())
     assert posterior.norm**2 == pytest.approx(weights @ KERNEL.gram(points) @ weights, rel=1e-6)
 
@@ -232,15 +232,15 @@ def test_policies_learn_with_it_and_are_saved_and_loaded(make, tmp_path):
 
 def test_pending_decisions_count_with_the_information_of_a_binary_reward():
     posterior, *_ = model()
-    asked = ROWS[[2]]
-    width = posterior.predict(asked).width
-    information = sigmoid(posterior.predict(asked).mean) * sigmoid(-posterior.predict(asked).mean)
+    queries = ROWS[[2]]
+    width = posterior.predict(queries).width
+    information = sigmoid(posterior.predict(queries).mean) * sigmoid(-posterior.predict(queries).mean)
 
-    narrowed = posterior.predict(asked, pending=ROWS[[2, 2]]).width
+    narrowed = posterior.predict(queries, pending=ROWS[[2, 2]]).width
 
-    assert_allclose(posterior.information(asked), information)
+    assert_allclose(posterior.information(queries), information)
     assert_allclose(narrowed**2, width**2 / (1.0 + 2.0 * information * width**2))
-    assert Pending(posterior, asked).inflation == pytest.approx(float(np.sqrt(1.0 + information * width**2)[0]))
+    assert Pending(posterior, queries).inflation == pytest.approx(float(np.sqrt(1.0 + information * width**2)[0]))
 
 
 def test_a_diverse_slate_is_what_choosing_after_expecting_gives():

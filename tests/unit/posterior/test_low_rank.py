@@ -169,12 +169,12 @@ def test_a_point_queried_is_learned_as_it_was_then():
     exact, compressed = both(Gaussian(length_scale=0.3), 0.1)
     for posterior in (exact, compressed):
         posterior.observe(points, rewards)
-    asked = queries[:5].copy()
-    compressed.predict(asked)
-    asked[:] = 0.5
+    queried = queries[:5].copy()
+    compressed.predict(queried)
+    queried[:] = 0.5
 
     for posterior in (exact, compressed):
-        posterior.observe(asked[:1], [2.0])
+        posterior.observe(queried[:1], [2.0])
         posterior.observe(queries[1:2], [1.0])
 
     assert max(errors(exact, compressed, queries)) < 1e-11
@@ -295,12 +295,12 @@ def test_a_question_that_rounding_keeps_from_an_answer_is_rejected_in_words(monk
     def fail(*args, **options):
         raise np.linalg.LinAlgError
 
-    for asked in (compressed.predict, compressed.covariance):
+    for queried in (compressed.predict, compressed.covariance):
         with monkeypatch.context() as patch:
             patch.setattr("kernelbandits.posterior.low_rank.RidgeRoot.__init__", fail)
             patch.setattr("kernelbandits.posterior.low_rank.RidgeRoot.widen", fail)
             with pytest.raises(NumericalError, match=r"too small .* of 120 observations.* Take a regularization of at"):
-                asked(queries)
+                queried(queries)
 
 
 def test_what_is_observed_waits_until_it_is_requested(monkeypatch):

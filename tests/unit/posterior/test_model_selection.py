@@ -61,7 +61,7 @@ def test_every_pair_is_reported_in_order():
     [
         ({"regularization": []}, "at least one candidate"),
         ({"regularization": [0.0]}, "must be positive"),
-        ({"regularization": [1.0], "criterion": "luck"}, "criterion is"),
+        ({"regularization": [1.0], "criterion": "guess"}, "criterion is"),
         ({"regularization": [1.0], "criterion": "cross_validation", "folds": 1}, "2 to 60 folds"),
         ({"regularization": [1.0], "criterion": "cross_validation", "folds": 61}, "2 to 60 folds"),
     ],

@@ -57,14 +57,14 @@ def atoms_of(posterior):
 def defined(kernel, gamma, atoms, points, rewards, queries):
     """Mean, DTC width and what the formulas of the certificate need, from the whole history."""
     lower = np.linalg.cholesky(kernel.gram(atoms))
-    seen, asked = (
+    seen, queried = (
         np.linalg.solve(lower, kernel.gram(atoms, points)),
         np.linalg.solve(lower, kernel.gram(atoms, queries)),
     )
     precision = gamma * np.eye(len(atoms)) + seen @ seen.T
-    mean = asked.T @ np.linalg.solve(precision, seen @ rewards)
-    sor = np.einsum("mn,mn->n", asked, np.linalg.solve(precision, asked))
-    squares = sor + (kernel.diagonal(queries) - np.einsum("mn,mn->n", asked, asked)) / gamma
+    mean = queried.T @ np.linalg.solve(precision, seen @ rewards)
+    sor = np.einsum("mn,mn->n", queried, np.linalg.solve(precision, queried))
+    squares = sor + (kernel.diagonal(queries) - np.einsum("mn,mn->n", queried, queried)) / gamma
     residual = float((kernel.diagonal(points) - np.einsum("mn,mn->n", seen, seen)).sum())
     gain = np.linalg.slogdet(precision / gamma)[1]
     return mean, np.sqrt(squares), residual, gain

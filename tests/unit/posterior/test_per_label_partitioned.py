@@ -45,12 +45,12 @@ def test_pending_decisions_narrow_only_their_label():
     for each in (posterior, whole):
         each.observe(kb.Pairs([0.0, 0.0], ["a", "b"]), [1.0, -1.0])
 
-    awaited = posterior.predict(points, pending=kb.Pairs([0.3, 0.2], ["b"]))
+    unrewarded = posterior.predict(points, pending=kb.Pairs([0.3, 0.2], ["b"]))
 
     expected = whole.predict(points, pending=kb.Pairs([0.3, 0.2], ["b"]))
-    assert_allclose(awaited.width, expected.width)
-    assert awaited.width[0] == posterior.predict(points).width[0]
-    assert awaited.width[1] < posterior.predict(points).width[1]
+    assert_allclose(unrewarded.width, expected.width)
+    assert unrewarded.width[0] == posterior.predict(points).width[0]
+    assert unrewarded.width[1] < posterior.predict(points).width[1]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_pending_decisions_narrow_only_their_label():
 def test_a_move_that_one_label_rejects_moves_none(move):
     posterior = PartitionedPosterior(KERNEL, regularization=0.2)
     posterior.observe(kb.Pairs([0.0, 0.0], ["a"]), [1.0])
-    asked = kb.Pairs([0.1, 0.0], ["a", "b"])
-    before = posterior.predict(asked)
+    queries = kb.Pairs([0.1, 0.0], ["a", "b"])
+    before = posterior.predict(queries)
 
     pairs = kb.Pairs([0.0, 0.0], ["a", "b"])
     with pytest.raises(NotLearnt):
@@ -73,7 +73,7 @@ def test_a_move_that_one_label_rejects_moves_none(move):
             pairs, [1.0] * 2
         )
 
-    after = posterior.predict(asked)
+    after = posterior.predict(queries)
     assert_allclose(after.mean, before.mean)
     assert_allclose(after.width, before.width)
     assert posterior.n_observations == 1
@@ -96,7 +96,7 @@ def test_a_saved_policy_goes_on_alike(tmp_path):
 
     again = kb.load(tmp_path / "policy.kb")
 
-    asked = PairRows(rng.normal(size=(4, 2)), ["a", "b", 3, "c"], is_shared=False)
+    queries = PairRows(rng.normal(size=(4, 2)), ["a", "b", 3, "c"], is_shared=False)
     assert isinstance(again.posterior, PartitionedPosterior)
-    assert_allclose(again.posterior.predict(asked).mean, policy.posterior.predict(asked).mean, atol=1e-12)
-    assert_allclose(again.posterior.predict(asked).width, policy.posterior.predict(asked).width)
+    assert_allclose(again.posterior.predict(queries).mean, policy.posterior.predict(queries).mean, atol=1e-12)
+    assert_allclose(again.posterior.predict(queries).width, policy.posterior.predict(queries).width)

@@ -45,26 +45,15 @@ def best_in_numpy(features, model, flat, peak, most, exploration, bounds, tied):
     return len(found), float(means[found[0]]), float(widths[found[0]]), len(scores)
 
 
-def play_in_numpy(
-    rounds,
-    rewards,
-    model,
-    flat,
-    peak,
-    most,
-    exploration,
-    bounds,
-    tied,
-    rows,
-    means,
-    widths,
-):
+def play_in_numpy(rounds, rewards, model, search, played):
     """Rounds in turn."""
     for t, features in enumerate(rounds):
-        n_tied, mean, width, _ = best_in_numpy(features, model, flat, peak, most, exploration, bounds, tied)
+        n_tied, mean, width, _ = best_in_numpy(features, model, *search)
+        tied = search[-1]
         if not n_tied:
             return t
-        rows[t], means[t], widths[t] = tied[0], mean, width
+        for column, value in zip(played, (tied[0], mean, width), strict=True):
+            column[t] = value
         observe_in_numpy(features[tied[0]], rewards[t, tied[0]], np.inf, model)
     return len(rounds)
 
@@ -195,7 +184,7 @@ def test_rounds_are_played_in_turn(loop):
         state = model(np.random.default_rng(5), 3)
         simple, room = search(state, 6)
         rows, means, widths = np.zeros(40, dtype=np.int64), np.zeros(40), np.zeros(40)
-        assert play(rounds, rewards, state, *simple, 0.8, *room, rows, means, widths) == 40
+        assert play(rounds, rewards, state, (*simple, 0.8, *room), (rows, means, widths)) == 40
         answers.append((rows, means, widths, model_rows(state)[3]))
     assert np.array_equal(answers[0][0], answers[1][0])
     for left, right in zip(answers[0][1:], answers[1][1:], strict=True):
@@ -208,4 +197,4 @@ def test_play_stops_where_a_number_overflows():
     rounds = np.ones((5, 2, 2))
     rounds[3, 0] = 1e200
     outcome = np.zeros(5, dtype=np.int64), np.zeros(5), np.zeros(5)
-    assert feature_loops.play(rounds, np.ones((5, 2)), state, *simple, 0.8, *room, *outcome) == 3
+    assert feature_loops.play(rounds, np.ones((5, 2)), state, (*simple, 0.8, *room), outcome) == 3

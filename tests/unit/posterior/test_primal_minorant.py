@@ -23,9 +23,9 @@ def test_it_bounds_every_width(shape, gamma):
         rows = np.ones((500, 7))
     precision = gamma * np.eye(7) + rows.T @ rows
     bound = minorant_of(precision, gamma)
-    asked = np.vstack([rng.normal(size=(300, 7)), rows, np.eye(7), np.linalg.eigh(precision)[1].T])
-    squared = np.einsum("nd,nd->n", asked @ np.linalg.inv(precision), asked)
-    above = bound.flat * np.square(asked).sum(axis=1) - bound.peak * (asked @ bound.direction) ** 2
+    queries = np.vstack([rng.normal(size=(300, 7)), rows, np.eye(7), np.linalg.eigh(precision)[1].T])
+    squared = np.einsum("nd,nd->n", queries @ np.linalg.inv(precision), queries)
+    above = bound.flat * np.square(queries).sum(axis=1) - bound.peak * (queries @ bound.direction) ** 2
     assert (above >= squared * (1.0 - 1e-9)).all()
 
 

@@ -54,8 +54,8 @@ def test_weights_leave_out_what_was_taken_back():
 @pytest.mark.parametrize("spread", [1.0, 0.3])
 @pytest.mark.parametrize(("make", "kernel"), [*CASES[:2], (ExactPosterior, Linear() + 0.5)])
 def test_the_correction_is_exact_given_the_prior_draw(make, kernel, spread):
-    posterior, asked = observed(make, kernel), np.random.default_rng(2).normal(size=(9, 2))
-    prior = feature_map(kernel, asked, 50, np.random.default_rng(3))
+    posterior, queries = observed(make, kernel), np.random.default_rng(2).normal(size=(9, 2))
+    prior = feature_map(kernel, queries, 50, np.random.default_rng(3))
 
     paths = draw_paths(posterior, 3, prior=prior, rng=np.random.default_rng(4), spread=spread)
 
@@ -66,9 +66,9 @@ def test_the_correction_is_exact_given_the_prior_draw(make, kernel, spread):
     noise = np.sqrt(0.3 / counts)[:, None] * rng.standard_normal((len(counts), 3))
     surprise = (sums / counts)[:, None] - spread * (prior.features(points) @ weights + noise)
     system = kernel.gram(points) + 0.3 * np.diag(1.0 / counts)
-    expected = spread * prior.features(asked) @ weights
-    expected += kernel.gram(asked, points) @ np.linalg.solve(system, surprise)
-    np.testing.assert_allclose(paths.at(asked), expected.T, rtol=1e-6, atol=1e-7)
+    expected = spread * prior.features(queries) @ weights
+    expected += kernel.gram(queries, points) @ np.linalg.solve(system, surprise)
+    np.testing.assert_allclose(paths.at(queries), expected.T, rtol=1e-6, atol=1e-7)
 
 
 def moments_in_standard_errors(paths_at, mean, covariance):
@@ -80,21 +80,21 @@ def moments_in_standard_errors(paths_at, mean, covariance):
 
 @pytest.mark.parametrize("pending", [None, [[0.1, 0.2], [0.1, 0.2], [5.0, 5.0]]])
 def test_draws_by_exact_features_have_the_posterior_moments(pending):
-    """A kernel with features of its own has no approximation; what is awaited narrows and does not move."""
+    """A kernel with features of its own has no approximation; pending points narrow it and do not move it."""
     kernel = Linear() + 0.5
-    posterior, asked = observed(AutoPosterior, kernel), np.array([[0.1, 0.2], [1.0, -1.0]])
-    prior = feature_map(kernel, asked, 50, np.random.default_rng(3))
+    posterior, queries = observed(AutoPosterior, kernel), np.array([[0.1, 0.2], [1.0, -1.0]])
+    prior = feature_map(kernel, queries, 50, np.random.default_rng(3))
     whole = posterior.copy()
     if pending is not None:
         whole.observe(pending, np.zeros(3))
-    covariance = 0.7**2 * 0.3 * whole.covariance(asked)
+    covariance = 0.7**2 * 0.3 * whole.covariance(queries)
 
     draws = draw_paths(posterior, 100_000, prior=prior, rng=np.random.default_rng(6), spread=0.7, pending=pending).at(
-        asked
+        queries
     )
 
-    assert moments_in_standard_errors(draws, posterior.predict(asked).mean, covariance) < 5.0
-    assert moments_in_standard_errors(draws, posterior.predict(asked).mean, 1.1 * covariance) > 5.0
+    assert moments_in_standard_errors(draws, posterior.predict(queries).mean, covariance) < 5.0
+    assert moments_in_standard_errors(draws, posterior.predict(queries).mean, 1.1 * covariance) > 5.0
 
 
 @pytest.mark.parametrize(
@@ -102,29 +102,29 @@ def test_draws_by_exact_features_have_the_posterior_moments(pending):
 )
 @pytest.mark.parametrize("keep", [None, 2])
 def test_draws_in_feature_space_have_the_posterior_moments_also_of_merged_points(kernel, keep):
-    posterior, asked = PrimalPosterior(kernel, regularization=0.3, keep=keep), np.array([[0.1, 0.2], [1.0, -1.0]])
+    posterior, queries = PrimalPosterior(kernel, regularization=0.3, keep=keep), np.array([[0.1, 0.2], [1.0, -1.0]])
     posterior.observe(*history())
-    posterior.predict(asked)
+    posterior.predict(queries)
     whole = posterior.copy()
     whole.observe([[0.5, 0.5]], [0.0], times=3)
-    covariance = 0.7**2 * 0.3 * whole.covariance(asked)
-    prior = feature_map(kernel, asked, 50, np.random.default_rng(3))
+    covariance = 0.7**2 * 0.3 * whole.covariance(queries)
+    prior = feature_map(kernel, queries, 50, np.random.default_rng(3))
 
     draws = draw_paths(
         posterior, 100_000, prior=prior, rng=np.random.default_rng(6), spread=0.7, pending=[[0.5, 0.5]], times=[3]
-    ).at(asked)
+    ).at(queries)
 
     assert (posterior.n_merged > 0) == (keep is not None)
-    assert moments_in_standard_errors(draws, posterior.predict(asked).mean, covariance) < 5.0
-    assert moments_in_standard_errors(draws, posterior.predict(asked).mean, 1.1 * covariance) > 5.0
+    assert moments_in_standard_errors(draws, posterior.predict(queries).mean, covariance) < 5.0
+    assert moments_in_standard_errors(draws, posterior.predict(queries).mean, 1.1 * covariance) > 5.0
 
 
 def test_before_any_observation_the_prior_is_drawn():
-    kernel, asked = Gaussian(length_scale=0.7), np.zeros((1, 2))
+    kernel, queries = Gaussian(length_scale=0.7), np.zeros((1, 2))
     posterior = ExactPosterior(kernel, regularization=0.3)
-    prior = feature_map(kernel, asked, 50, np.random.default_rng(3))
+    prior = feature_map(kernel, queries, 50, np.random.default_rng(3))
 
-    draws = draw_paths(posterior, 10_000, prior=prior, rng=np.random.default_rng(4)).at(asked)
+    draws = draw_paths(posterior, 10_000, prior=prior, rng=np.random.default_rng(4)).at(queries)
 
     assert abs(draws.std() - 1.0) < 0.05
 
@@ -138,13 +138,13 @@ def test_only_kernels_with_features_have_a_map():
 
 
 def test_a_point_that_is_pending_twice_is_as_good_as_two_points():
-    kernel, asked = Gaussian(length_scale=0.7), np.array([[0.1, 0.2], [1.0, -1.0]])
+    kernel, queries = Gaussian(length_scale=0.7), np.array([[0.1, 0.2], [1.0, -1.0]])
     posterior = observed(ExactPosterior, kernel)
-    prior = feature_map(kernel, asked, 20, np.random.default_rng(3))
+    prior = feature_map(kernel, queries, 20, np.random.default_rng(3))
     once, twice = [0.1, 0.2], [5.0, 5.0]
 
     listed, counted = (
-        draw_paths(posterior, 4, prior=prior, rng=np.random.default_rng(6), pending=pending, times=times).at(asked)
+        draw_paths(posterior, 4, prior=prior, rng=np.random.default_rng(6), pending=pending, times=times).at(queries)
         for pending, times in (([once, twice, twice], 1), ([once, twice], [1, 2]))
     )
 

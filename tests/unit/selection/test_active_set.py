@@ -19,7 +19,7 @@ class Scene:
 
     def __init__(self, seed=0, n_before=25):
         self.rng = np.random.default_rng(seed)
-        self.luck = 0.0
+        self.noise = 0.0
         self.items = self.rng.uniform(size=(N_ITEMS, 2))
         kernel = Gaussian(length_scale=0.3)
         self.record = Observations(kernel.kind)
@@ -33,7 +33,7 @@ class Scene:
         self.kernel = kernel
 
     def observe(self, row):
-        batch = self.record.sort(self.items[[row]], self.luck + self.rng.normal(size=1), np.ones(1))
+        batch = self.record.sort(self.items[[row]], self.noise + self.rng.normal(size=1), np.ones(1))
         self.record.add(batch)
 
     def pull(self, place):
@@ -125,7 +125,7 @@ def test_an_active_set_that_was_not_refreshed_would_be_noticed(monkeypatch):
     """Negative control: as if the means were what they were."""
     monkeypatch.setattr(front_module, "mixed", lambda _, __, n_actions: np.zeros(n_actions))
     scene = Scene()
-    scene.luck = 5.0
+    scene.noise = 5.0
     scene.pull_some(20)
     scene.refresh()
 

@@ -13,8 +13,8 @@ def a_log(points, slots):
     log = ColumnLog(np.ones(len(points)), 0.2)
     log.meet(np.asarray(slots))
 
-    def similarities(asked, out):
-        out[:] = KERNEL.gram(points[np.asarray(slots)[asked]], points)
+    def similarities(runs, out):
+        out[:] = KERNEL.gram(points[np.asarray(slots)[runs]], points)
 
     for slot in (0, 1, 0, 2, 2, 1):
         log.pull(slot, log.applied[0, slot] + 1.0, log.applied[1, slot] + 0.4, similarities)

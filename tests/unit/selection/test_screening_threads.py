@@ -356,7 +356,7 @@ def test_signals_leave_the_state_before_or_after_a_round():
 
 
 def test_a_helper_that_comes_rounds_later_harms_nothing(monkeypatch):
-    """All that it reads exists still, however the factor has changed, and what it writes is used by nobody."""
+    """All that it reads exists still, however the factor has changed, and what it writes is never used."""
     late, expected = [], decisions(1, *WORLDS["two"], 300)
 
     def with_helpers(lead, help_out, *, n_bytes, paces):

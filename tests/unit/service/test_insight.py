@@ -19,10 +19,10 @@ def bodies(learner, kind, name="e"):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def story(tmp_path_factory):
     """A learner after 300 decisions on a clock that moves, and the summary that was read in between and at the end."""
     time = Time()
-    with running(tmp_path_factory.mktemp("told"), clock=time.clock()) as learner:
+    with running(tmp_path_factory.mktemp("story"), clock=time.clock()) as learner:
         experiment(learner, policy=STRINGS, wait=60.0, default_reward=0.0, holdout=0.2, deadline=60.0)
         insights = Insights(learner)
         read_news(learner, 150, time)
@@ -42,9 +42,9 @@ def news(number):
     return DecisionRequest(actions=[Action(f"a{(number + i) % 5}", f"headline {(number + i) % 5}") for i in range(3)])
 
 
-def test_decisions_are_counted_as_they_were_made(told):
-    rows = bodies(told.learner, "decision")
-    found = told.found
+def test_decisions_are_counted_as_they_were_made(story):
+    rows = bodies(story.learner, "decision")
+    found = story.found
 
     assert found["n_decisions"] == len(rows) == 300
     assert found["modes"] == dict(Counter(body["mode"] for _, body in rows))
@@ -58,73 +58,73 @@ def test_decisions_are_counted_as_they_were_made(told):
     assert sum(one["share"] for one in found["actions"]) == pytest.approx(1.0)
 
 
-def test_the_comparison_is_that_of_the_learned_rewards(told):
-    modes = {row.id: body["mode"] for row, body in bodies(told.learner, "decision")}
+def test_the_comparison_is_that_of_the_learned_rewards(story):
+    modes = {row.id: body["mode"] for row, body in bodies(story.learner, "decision")}
     test = ABComparison(failure_probability=0.05, reward_range=(0.0, 1.0))
-    for _, body in bodies(told.learner, "learn"):
+    for _, body in bodies(story.learner, "learn"):
         for d, _, value in body.get("learn", []):
             test.add(**{"first" if modes[d] == "policy" else "second": value})
 
-    difference = told.found["comparison"]["difference"]
+    difference = story.found["comparison"]["difference"]
     assert (difference["low"], difference["high"]) == pytest.approx(test.interval, abs=1e-9)
-    assert told.found["comparison"]["policy"]["mean"] == pytest.approx(test.first.estimate().value)
-    assert told.found["comparison"]["winner"] == {"first": "policy", "second": "holdout", None: None}[test.winner]
+    assert story.found["comparison"]["policy"]["mean"] == pytest.approx(test.first.estimate().value)
+    assert story.found["comparison"]["winner"] == {"first": "policy", "second": "holdout", None: None}[test.winner]
 
 
-def test_what_was_learned_is_in_the_intervals(told):
+def test_what_was_learned_is_in_the_intervals(story):
     learned, means = {}, {}
-    for row, body in bodies(told.learner, "decision"):
+    for row, body in bodies(story.learner, "decision"):
         means[row.id] = body["places"][0].get("mean")
-    for _, body in bodies(told.learner, "learn"):
+    for _, body in bodies(story.learner, "learn"):
         learned |= {d: value for d, _, value in body.get("learn", [])}
         learned |= {d: value for d, _, _, value in body.get("amend", [])}
     known = [d for d in learned if means[d] is not None]
-    entries = told.learner.store.decisions("e")
+    entries = story.learner.store.decisions("e")
     stored = {one.id: json.loads(one.learned)[0] for one in entries if one.learned}
 
     assert learned == stored
-    assert sum(one["n"] for one in told.found["intervals"]) == 300
-    assert len(told.found["intervals"]) <= BUCKETS
-    insight = told.insights._held["e"]
+    assert sum(one["n"] for one in story.found["intervals"]) == 300
+    assert len(story.found["intervals"]) <= BUCKETS
+    insight = story.insights._held["e"]
     totals = [sum(getattr(one, name) for one in insight._buckets.values()) for name in ("predicted", "realized")]
     expected = sum(means[d] for d in known), sum(learned[d] for d in known)
     assert totals == pytest.approx(expected)
-    for one in told.found["intervals"]:
+    for one in story.found["intervals"]:
         assert sum(one["shares"]) <= 1.0 + 1e-12
 
 
-def test_the_funnel_and_the_delays_are_those_of_the_rows(told):
-    at = {row.id: row.at for row, _ in bodies(told.learner, "decision")}
-    rewards = bodies(told.learner, "reward")
+def test_the_funnel_and_the_delays_are_those_of_the_rows(story):
+    at = {row.id: row.at for row, _ in bodies(story.learner, "decision")}
+    rewards = bodies(story.learner, "reward")
     in_time = {body["decision"] for _, body in rewards if not body["late"]}
     delays = np.array([row.at - at[body["decision"]] for row, body in rewards])
-    learned = {d for _, body in bodies(told.learner, "learn") for d, _, _ in body.get("learn", [])}
-    funnel = told.found["funnel"]
+    learned = {d for _, body in bodies(story.learner, "learn") for d, _, _ in body.get("learn", [])}
+    funnel = story.found["funnel"]
 
     assert (funnel["decided"], funnel["shown"], funnel["rewarded"]) == (300, 300, len(in_time))
     assert funnel["default"] == len(learned - in_time) > 0
     assert funnel["late"] == sum(body["late"] for _, body in rewards) > 0
-    assert funnel["open"] == len(told.learner.experiments["e"].entries) > 0
+    assert funnel["open"] == len(story.learner.experiments["e"].entries) > 0
     edges = [-np.inf, *DELAYS, np.inf]
     expected = [int(((low < delays) & (delays <= high)).sum()) for low, high in pairwise(edges)]
-    assert [one["n"] for one in told.found["delays"]] == expected
+    assert [one["n"] for one in story.found["delays"]] == expected
 
 
-def test_the_model_is_described_by_its_effective_dimension(told):
-    posterior = told.learner.experiments["e"].model.inner.posterior
+def test_the_model_is_described_by_its_effective_dimension(story):
+    posterior = story.learner.experiments["e"].model.inner.posterior
     points, _, counts, _ = posterior.support()
     gram = np.repeat(np.repeat(posterior.kernel.gram(points), counts.astype(int), 0), counts.astype(int), 1)
     slowly = effective_dimension(gram, regularization=posterior.regularization, horizon=posterior.n_observations)
 
-    assert told.found["model"]["effective_dimension"] == slowly
-    assert told.found["model"]["n_learned"] == told.learner.experiments["e"].info()["n_learned"]
+    assert story.found["model"]["effective_dimension"] == slowly
+    assert story.found["model"]["n_learned"] == story.learner.experiments["e"].info()["n_learned"]
 
 
-def test_a_summary_read_at_once_is_that_read_in_parts(told):
-    again = Insights(told.learner).summary("e")
+def test_a_summary_read_at_once_is_that_read_in_parts(story):
+    again = Insights(story.learner).summary("e")
 
-    assert again["comparison"]["difference"] == pytest.approx(told.found["comparison"]["difference"])
-    assert {**again, "comparison": None} == {**told.found, "comparison": None}
+    assert again["comparison"]["difference"] == pytest.approx(story.found["comparison"]["difference"])
+    assert {**again, "comparison": None} == {**story.found, "comparison": None}
 
 
 def test_changes_are_listed_the_latest_first(tmp_path):

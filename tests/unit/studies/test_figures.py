@@ -65,7 +65,7 @@ def test_drawing_again_gives_the_same_files(name, numbers):
         pytest.skip("another version of matplotlib drew the figures, and places letters a little differently")
 
     for path, text in pictures({name: numbers[name]}).items():
-        assert path.read_text(encoding="utf-8") == text, f"python -m studies --only-write draws {path.name} anew"
+        assert path.read_text(encoding="utf-8") == text, f"python -m studies --only-write draws {path.name} again"
 
 
 @pytest.mark.parametrize("name", FIGURED)

@@ -46,7 +46,7 @@ def test_equal_catalogs_pass(make):
     EnvironmentContract().test_the_same_seed_gives_the_same_world(Unsteady(make))
 
 
-class Foreseeing:
+class Peeking:
     """A world whose foresight can be wrong: it tells other rewards, or does not count what it foresaw as shown."""
 
     reward_range = None
@@ -66,10 +66,10 @@ class Foreseeing:
 
 
 @pytest.mark.parametrize("fault", ["other rewards", "not shown"])
-def test_wrong_foresight_is_noticed(fault):
+def test_a_wrong_look_ahead_is_noticed(fault):
     with pytest.raises((AssertionError, ValueError)):
-        EnvironmentContract().test_peeked_rounds_are_those_that_would_be_observed(Foreseeing(fault))
+        EnvironmentContract().test_peeked_rounds_are_those_that_would_be_observed(Peeking(fault))
 
 
-def test_right_foresight_passes():
-    EnvironmentContract().test_peeked_rounds_are_those_that_would_be_observed(Foreseeing(None))
+def test_a_right_look_ahead_passes():
+    EnvironmentContract().test_peeked_rounds_are_those_that_would_be_observed(Peeking(None))

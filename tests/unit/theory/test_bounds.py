@@ -368,15 +368,15 @@ class TestRealizedRegret:
         assert_allclose(found, 3.0 * sqrt(2 * 700 * log(2 / 0.07)), rtol=1e-12)
 
     def test_covers_the_noise_of_bernoulli_rewards(self):
-        """Erratum E25: both arms pay independently; the two regrets differ by pure luck."""
+        """Erratum E25: both arms pay independently; the two regrets differ by noise alone."""
         generator = np.random.default_rng(1)
         horizon, runs = 200, 2000
         best = generator.random((runs, horizon)) < 0.6
         played = generator.random((runs, horizon)) < 0.5
-        luck = np.abs(np.sum(best.astype(float) - played - 0.1, axis=1))
+        difference = np.abs(np.sum(best.astype(float) - played - 0.1, axis=1))
 
-        assert np.mean(luck > pseudo_to_realized(horizon=horizon, failure_probability=0.1)) <= 0.1
-        assert np.mean(luck > 0) > 0.9  # taken for one another, as printed, they differ in nearly every run
+        assert np.mean(difference > pseudo_to_realized(horizon=horizon, failure_probability=0.1)) <= 0.1
+        assert np.mean(difference > 0) > 0.9  # taken for one another, as printed, they differ in nearly every run
 
 
 class TestRegularization:

@@ -260,7 +260,7 @@ class TestAsExploration:
 
     def test_what_a_bare_object_does_say_is_kept(self):
         class Outspoken:
-            assumes = "Luck."
+            assumes = "Nothing."
             is_tuned = False
 
             def __call__(self, situation):
@@ -271,7 +271,7 @@ class TestAsExploration:
 
         schedule = as_exploration(Outspoken())
 
-        assert schedule.assumes == "Luck."
+        assert schedule.assumes == "Nothing."
         assert not schedule.is_tuned
 
 

@@ -197,7 +197,7 @@ class Run:
     def __init__(self, *, replace_stage=None, explore="widest", scale=None, seed=0, horizon=HORIZON):
         generator = np.random.default_rng(seed)
         self.contexts = generator.uniform(size=(horizon, N_ACTIONS, 1))
-        luck = generator.random(horizon)
+        draws = generator.random(horizon)
         replacement = np.random.default_rng(99)
         centers, weights = np.array([[0.2], [0.7]]), np.array([0.3, 0.6])
         self.regularization = 0.5
@@ -222,7 +222,7 @@ class Run:
         for t, contexts in enumerate(self.contexts):
             self.walks.append(policy.walk(contexts))
             action, stage = policy.choose(contexts)
-            reward = float(luck[t] < self.truth[t][action])
+            reward = float(draws[t] < self.truth[t][action])
             if stage is not None and stage == replace_stage:
                 reward = 5.0 * replacement.normal()
             policy.learn(contexts[action], stage, reward)

@@ -147,10 +147,10 @@ def read_dsjson(
     (`_labelIndex` from 0, `_label_Action` from 1; where both are there they must agree) and, under `c`, the features
     that all actions share, with a list `_multi` of those of each action. Objects are namespaces; `"color": "red"` is
     the feature `color=red` of value 1, true is 1, false and null are nothing, numbers in a list are named by their
-    place, words of `_text` are counted, other names that begin with `_` are passed over, all as Vowpal Wabbit reads
+    place, words of `_text` are counted, other names that begin with `_` are skipped, all as Vowpal Wabbit reads
     them. `_tag` becomes the id of an action where all have one; `a` and `p` give `probabilities`. Flagged
     (`_skipLearn`) and unlabeled lines are left out and counted. `pdrop`, by which Vowpal Wabbit weighs events, and
-    all other fields are passed over.
+    all other fields are skipped.
 
     A line with several slots (`_slots`, `_outcomes`) is a slate: the slots of a conditional contextual bandit are its
     places, with a cost and a probability given the slots above each, and actions counted from 0 (`_a`, `_p`). Slots

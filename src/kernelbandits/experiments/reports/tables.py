@@ -265,7 +265,7 @@ def overview_table(
     results
         Results by environment.
     groups
-        Group of each policy, for a column of its own; the rows are then in this order.
+        Group of each policy, for a separate column; the rows are then in this order.
     """
     found = {(result.environment, result.policy): result for rows in results.values() for result in rows}
     policies = list(groups) if groups else list(dict.fromkeys(policy for _, policy in found))
@@ -377,7 +377,7 @@ def number_with_interval(value: float, half_width: float, sign: str = "±") -> s
 
 
 def numbers_with_intervals(ends: Sequence[EndValue], *, digits: int = INTERVAL_DIGITS) -> list[str]:
-    """A column of numbers with the same decimals: so many that most intervals have two digits, and each at least one.
+    """A column of numbers with the same decimals: enough that most intervals have two digits, and each at least one.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ from kernelbandits.errors import (
 from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows
 from kernelbandits.kernels.points import describe_kind
 from kernelbandits.kernels.stationary import feature_distances
+from kernelbandits.kernels.wrappers import function_name
 from kernelbandits.policies.base import HORIZON, KERNEL, REWARD_RANGE, Policy
 from kernelbandits.posterior.base import check_no_overflow
 from kernelbandits.selection import tied_for_best
@@ -179,11 +180,7 @@ def _not_saved(_: Any) -> Any:
     raise CannotSave("A distance is a function, which a file cannot hold. A policy with a kernel can be saved.")
 
 
-def _named(distance: Any) -> str:
-    return str(getattr(distance, "__qualname__", type(distance).__name__))
-
-
-DISTANCE: Final = ValueType(_function, _named, _not_saved)
+DISTANCE: Final = ValueType(_function, function_name, _not_saved)
 KIND: Final = ValueType(
     partial(check_instance, kind=cast(type[Any], PointKind), name="The kind of points"), describe_kind
 )

@@ -103,7 +103,7 @@ def picks_of(advice: Matrix) -> Indices:
     picks: Indices = np.argmax(advice, axis=1)
     if not (advice[np.arange(len(advice)), picks] == 1.0).all():
         raise InvalidParameter(
-            "A class of policies is made of experts that put all probability on one action; one of these spreads it."
+            "A class of policies consists of experts that put all probability on one action; one of these spreads it."
         )
     return picks
 
@@ -123,7 +123,7 @@ class Panel:
         places: dict[type, list[int]] = {}
         for place, expert in enumerate(self.experts):
             places.setdefault(type(expert), []).append(place)
-        self._groups = [(np.array(rows, dtype=np.intp), self._asked(kind, rows)) for kind, rows in places.items()]
+        self._groups = [(np.array(rows, dtype=np.intp), self._advice_of(kind, rows)) for kind, rows in places.items()]
         self._is_one_group = len(self._groups) == 1
 
     def __len__(self) -> int:
@@ -143,8 +143,8 @@ class Panel:
         if self._is_one_group:
             return self._groups[0][1](contexts, n_actions)
         advice = np.empty((len(self.experts), n_actions))
-        for rows, asked in self._groups:
-            advice[rows] = asked(contexts, n_actions)
+        for rows, advise in self._groups:
+            advice[rows] = advise(contexts, n_actions)
         return advice
 
     def advice(self, actions: Actions) -> Matrix:
@@ -170,7 +170,7 @@ class Panel:
         text = json.dumps([expert.describe() for expert in self.experts], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def _asked(self, kind: type, rows: Sequence[int]) -> JointAdvice:
+    def _advice_of(self, kind: type, rows: Sequence[int]) -> JointAdvice:
         members = [self.experts[row] for row in rows]
         if hasattr(kind, "together"):
             joint: JointAdvice = kind.together(members)

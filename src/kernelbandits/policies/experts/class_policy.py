@@ -24,7 +24,7 @@ from kernelbandits.selection.actions import Actions
 from kernelbandits.types import SMALLEST_PROPENSITY, Decision, Indices, Matrix, Parameters, Vector
 from kernelbandits.validation import check_int, check_probability, check_size
 
-__all__ = ["SPREAD", "ClassMixture", "ClassPolicy", "PickTable", "is_power_of_two", "odds_from", "shares_of"]
+__all__ = ["SPREAD", "ClassMixture", "ClassPolicy", "PickTable", "is_power_of_two", "mixed_probabilities", "shares_of"]
 
 SPREAD: Final = -1
 """Pick of a policy whose action is not eligible: it selects all eligible actions with equal probability."""
@@ -44,7 +44,7 @@ def shares_of(picks: Indices, weights: Vector, rows: Indices) -> Vector:
     return shares
 
 
-def odds_from(shares: Vector, mixing: float) -> Vector:
+def mixed_probabilities(shares: Vector, mixing: float) -> Vector:
     """Return action probabilities of a round of n actions, each at least the mixing m: W' = (1 − n m) W + m."""
     probabilities: Vector = (1.0 - len(shares) * mixing) * shares + mixing
     probabilities /= probabilities.sum()  # corrects rounding errors
@@ -294,7 +294,7 @@ class ClassPolicy(ExpertPolicy):
     def _distribution(self, actions: Actions) -> ActionDistribution:
         picks, rows = self._picks(actions), np.arange(actions.n_actions) if actions.rows is None else actions.rows
         weights, mixing = self._mixture()
-        return ActionDistribution(odds_from(shares_of(picks, weights, rows), mixing), memo={"picks": picks})
+        return ActionDistribution(mixed_probabilities(shares_of(picks, weights, rows), mixing), memo={"picks": picks})
 
     def _picks(self, actions: Actions) -> Indices:
         """Return the row that each policy selects, or SPREAD if it is not eligible."""

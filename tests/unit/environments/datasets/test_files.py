@@ -14,7 +14,7 @@ TEXT = 'name,size,color\n"a, b",1.5,red\nc,-2,?\n'
 
 @pytest.fixture(params=["plain", "compressed"])
 def path(request, tmp_path):
-    file = tmp_path / "table.csv"  # compression is told by the content, whatever the name
+    file = tmp_path / "table.csv"  # compression is recognized by the content, not by the name
     file.write_bytes(TEXT.encode() if request.param == "plain" else gzip.compress(TEXT.encode()))
     return file
 

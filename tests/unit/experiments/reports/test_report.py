@@ -62,11 +62,11 @@ def tags(html):
 
 
 NO_REQUESTS = r'xmlns(:\w+)?="http[^"]*"|<!DOCTYPE svg[^>]*>|rdf:resource="[^"]*"'
-"""Names of SVG's dialects, which nobody fetches."""
+"""Names of SVG's dialects, which are never fetched."""
 
 
 def references(html):
-    """Addresses that a page asks for, also inside the pictures it holds."""
+    """Addresses that a page loads, also those inside its pictures."""
     pictures = [b64decode(data).decode() for data in re.findall(r"data:image/svg\+xml;base64,([^\"]*)", html)]
     text = "\n".join([html, *(re.sub(NO_REQUESTS, "", picture) for picture in pictures)])
     return re.findall(r"https?://[^\"\s]*|<script|<link|@import|url\((?!#)", text)
@@ -171,6 +171,6 @@ def test_letters_without_a_glyph_are_reported_once(tmp_path):
 
     made = write_report(tmp_path, tmp_path / "report", formats=["svg"])
 
-    told = [warning for warning in made.warnings if "boxes" in warning]
-    assert len(told) == 1
-    assert told[0].endswith("does not have: 机会")
+    reported = [warning for warning in made.warnings if "boxes" in warning]
+    assert len(reported) == 1
+    assert reported[0].endswith("does not have: 机会")

@@ -87,7 +87,7 @@ def test_pending_decisions_move_the_phases_on():
 
 
 def test_choices_repeated_before_any_reward_are_caught_up_with():
-    """Nobody said that they were awaited: the first action is explored five times, then the others get their turn."""
+    """None is announced as pending: the first action is explored five times, then the others get their turn."""
     policy = kb.PEGE(ACTIONS)
     decisions = [policy.choose(ACTIONS) for _ in range(5)]
     policy.learn_many(decisions, [1.0, 2.0, 3.0, 4.0, 5.0])

@@ -38,13 +38,15 @@ def trained(policy, n_rounds=20, seed=0):
 
 def estimates_by_action(policy, contexts, rewards, eligible):
     """Probability of each action, and the values that learning its reward would give."""
-    odds, n_learned = policy.probabilities(contexts, eligible=eligible), policy.round_index - 1
+    probabilities, n_learned = policy.probabilities(contexts, eligible=eligible), policy.round_index - 1
     template, values = policy.choose(contexts, eligible=eligible), {}
-    for action in np.flatnonzero(odds):
+    for action in np.flatnonzero(probabilities):
         other = policy.copy()
-        other.learn(replace(template, action=int(action), propensity=float(odds[action]), id=""), rewards[action])
+        other.learn(
+            replace(template, action=int(action), propensity=float(probabilities[action]), id=""), rewards[action]
+        )
         values[int(action)] = (n_learned + 1) * other.values - n_learned * policy.values
-    return odds, values
+    return probabilities, values
 
 
 @pytest.mark.parametrize("eligible", [[True] * 4, [False, True, False, True]], ids=["all", "some"])
@@ -54,23 +56,23 @@ def test_estimated_values_are_unbiased(make_policy, reward_range, eligible):
     policy, rng = trained(make_policy(reward_range=reward_range)), np.random.default_rng(2)
     contexts, rewards, eligible = rng.normal(size=(4, 3)), rng.uniform(size=4), np.array(eligible)
 
-    odds, values = estimates_by_action(policy, contexts, rewards, eligible)
+    probabilities, values = estimates_by_action(policy, contexts, rewards, eligible)
 
     rows = np.flatnonzero(eligible)
     picks = np.array([int(np.argmax(expert.advise(contexts))) for expert in policy.experts])
     places = np.array([int(np.flatnonzero(rows == pick)[0]) if eligible[pick] else -1 for pick in picks])
     expected = takes(places, len(rows)) @ rewards[rows]
-    assert_allclose(sum(odds[action] * value for action, value in values.items()), expected, rtol=1e-9)
+    assert_allclose(sum(probabilities[action] * value for action, value in values.items()), expected, rtol=1e-9)
 
 
 def test_a_wrong_propensity_would_be_seen(make_policy):
     policy, rng = trained(make_policy()), np.random.default_rng(2)
     contexts, rewards = rng.normal(size=(4, 3)), rng.uniform(size=4)
-    odds, values = estimates_by_action(policy, contexts, rewards, np.ones(4, dtype=bool))
+    probabilities, values = estimates_by_action(policy, contexts, rewards, np.ones(4, dtype=bool))
 
     even = sum(0.25 * value for value in values.values())
 
-    right = sum(odds[action] * value for action, value in values.items())
+    right = sum(probabilities[action] * value for action, value in values.items())
     assert np.abs(even - right).max() > 0.01
 
 
@@ -90,9 +92,9 @@ def test_every_action_keeps_the_least_probability(make_policy):
     policy, rng = trained(make_policy(), 40), np.random.default_rng(4)
 
     for n_actions in (1, 2, 3, 4):
-        odds = policy.probabilities(rng.normal(size=(n_actions, 3)))
-        assert odds.min() >= policy.mixing - 1e-12
-        assert odds.sum() == pytest.approx(1.0)
+        probabilities = policy.probabilities(rng.normal(size=(n_actions, 3)))
+        assert probabilities.min() >= policy.mixing - 1e-12
+        assert probabilities.sum() == pytest.approx(1.0)
     assert policy.weights.sum() == pytest.approx(1.0)
 
 

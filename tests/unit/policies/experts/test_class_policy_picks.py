@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kernelbandits.errors import DamagedFile
-from kernelbandits.policies.experts.class_policy import SPREAD, PickTable, odds_from, shares_of
+from kernelbandits.policies.experts.class_policy import SPREAD, PickTable, mixed_probabilities, shares_of
 from policy_classes import random_rounds, slow_variances, table_of, takes
 
 
@@ -15,15 +15,17 @@ def rounds():
 def test_probabilities_mix_the_picks_of_the_policies_with_every_action_alike():
     picks, weights, rows = np.array([5, 2, 5, SPREAD, 9]), np.array([0.1, 0.2, 0.3, 0.25, 0.15]), np.array([2, 5, 9])
 
-    odds = odds_from(shares_of(picks, weights, rows), 0.07)
+    probabilities = mixed_probabilities(shares_of(picks, weights, rows), 0.07)
 
     shares = np.array([0.2, 0.4, 0.15]) + 0.25 / 3
-    assert_allclose(odds, (1 - 3 * 0.07) * shares + 0.07, rtol=1e-14)
-    assert odds.sum() == pytest.approx(1.0)
+    assert_allclose(probabilities, (1 - 3 * 0.07) * shares + 0.07, rtol=1e-14)
+    assert probabilities.sum() == pytest.approx(1.0)
 
 
 def test_a_single_action_is_certain():
-    assert odds_from(shares_of(np.array([4, SPREAD]), np.array([0.3, 0.7 - 1e-16]), np.array([4])), 0.1)[0] == 1.0
+    shares = shares_of(np.array([4, SPREAD]), np.array([0.3, 0.7 - 1e-16]), np.array([4]))
+
+    assert mixed_probabilities(shares, 0.1)[0] == 1.0
 
 
 @pytest.mark.parametrize("mixing", [1e-6, 0.03, 0.125])
@@ -37,7 +39,7 @@ def test_variances_are_the_mean_of_inverse_probabilities(rounds, mixing):
 
 
 def test_the_order_of_actions_would_matter_if_rounds_were_mixed_up(rounds):
-    """The comparison above can fail: one round told wrong shows."""
+    """The comparison above can fail: one wrong round is noticed."""
     weights = np.random.default_rng(1).dirichlet(np.ones(7))
     table = table_of(rounds, 7, 4)
     wrong = [(np.roll(picks, 1), size) for picks, size in rounds[:1]] + rounds[1:]
@@ -58,8 +60,8 @@ def test_means_at_picks_take_powers_of_the_probabilities_and_some_policies(round
     table = table_of(rounds, 7, 4)
     expected = np.zeros(7)
     for picks, size in rounds:
-        odds = (1 - size * mixing) * (weights @ takes(picks, size)) + mixing
-        expected += (1 - size * mixing) * (takes(picks, size) ** 2 @ odds**-2.0) / len(rounds)
+        probabilities = (1 - size * mixing) * (weights @ takes(picks, size)) + mixing
+        expected += (1 - size * mixing) * (takes(picks, size) ** 2 @ probabilities**-2.0) / len(rounds)
 
     found = table.mean_at_picks(
         table.remaining(mixing)[:, None] / table.probabilities(weights, mixing) ** 2, power=2, policies=np.array([4, 1])

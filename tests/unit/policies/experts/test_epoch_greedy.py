@@ -30,7 +30,7 @@ def test_every_epoch_begins_with_one_uniform_round(n_actions, factor):
     explored = [policy.explores(t) for t in range(1, 2001)]
 
     assert explored == printed_schedule(2000, n_actions, 9, factor)
-    assert policy.explores(1)  # asking for an earlier round again is no trouble
+    assert policy.explores(1)  # an earlier round may be queried again
 
 
 def test_a_known_horizon_means_to_explore_first():
@@ -116,14 +116,14 @@ def test_greedy_rounds_teach_nothing():
 
 
 def test_a_greedy_round_asks_one_expert():
-    asked = []
+    queried = []
 
     class Noisy:
         def __init__(self, name):
             self.name = name
 
         def advise(self, contexts):
-            asked.append(self.name)
+            queried.append(self.name)
             return np.eye(len(contexts))[0]
 
         def describe(self):
@@ -131,11 +131,11 @@ def test_a_greedy_round_asks_one_expert():
 
     policy = kb.EpochGreedy([Noisy("a"), Noisy("b"), Noisy("c")], n_actions=2, seed=0)
     policy.learn(policy.choose(np.eye(2)), 0.0)
-    asked.clear()
+    queried.clear()
 
     policy.choose(np.eye(2))
 
-    assert asked == ["a"]
+    assert queried == ["a"]
 
 
 @pytest.mark.parametrize("options", [{"n_actions": 0}, {"n_actions": 2, "horizon": 0}])

@@ -74,8 +74,8 @@ def test_a_step_is_that_of_the_authors():
             break
         squares = 0.0
         for round_picks, _ in rounds:
-            odds = 0.9 * weights[round_picks == round_picks[worst]].sum() + mixing
-            squares += odds**-2 / len(rounds)
+            probabilities = 0.9 * weights[round_picks == round_picks[worst]].sum() + mixing
+            squares += probabilities**-2 / len(rounds)
         weights[worst] += (variances[worst] + excess[worst]) / (2 * 0.9 * squares)
         n_steps += 1
     assert descent.n_steps == n_steps > 1

@@ -80,9 +80,9 @@ def test_a_run_is_the_algorithm_written_out(factor, mixing_factor):
         if t % 8 == 0:
             assert meets_the_bound(rounds, policy.weights, active, mixing, n_actions)
         picks = np.array([np.argmax(contexts @ np.array(expert.direction)) for expert in experts])
-        odds = [(1 - 3 * mixing) * policy.weights[picks == a].sum() + mixing for a in range(3)]
+        probabilities = [(1 - 3 * mixing) * policy.weights[picks == a].sum() + mixing for a in range(3)]
         decision = policy.choose(contexts)
-        assert decision.propensity == pytest.approx(odds[decision.action])
+        assert decision.propensity == pytest.approx(probabilities[decision.action])
         reward = float(chance.uniform() < 1 / (1 + np.exp(-3 * contexts[decision.action, 0])))
         policy.learn(decision, reward)
 
@@ -120,7 +120,7 @@ def test_the_width_of_the_proof_drops_nothing_in_a_few_thousand_rounds():
 
 
 @pytest.mark.parametrize("exploration", [0.02, 0.05, 0.2])
-def test_the_first_rewards_eliminate_nobody(exploration):
+def test_the_first_rewards_eliminate_no_policy(exploration):
     """One reward of a hundred actions has a weight of about 100, where b_1 is 17 with an exploration of 0.2."""
     experts = [ConstantExpert(row) for row in range(100)] + [ConstantExpert(row) for row in range(20)]
     policy = kb.PolicyElimination(experts, n_actions=100, exploration=exploration, seed=0)

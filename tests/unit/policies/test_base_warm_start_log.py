@@ -66,11 +66,11 @@ def test_a_log_is_learned_as_its_observations_one_by_one(name):
         else:
             chosen = contexts[[action]] if hasattr(contexts, "shape") else [contexts[action]]
         one_by_one.warm_start(chosen, [REWARDS[t]], ids=[item])
-    asked, names = rounds[-1], None if ids is None else ids[-1]
-    found, expected = (policy.choose(asked, ids=names, id="same") for policy in (whole, one_by_one))
+    last, names = rounds[-1], None if ids is None else ids[-1]
+    found, expected = (policy.choose(last, ids=names, id="same") for policy in (whole, one_by_one))
     assert (found.action, found.item, whole.round_index) == (expected.action, expected.item, 1)
     np.testing.assert_allclose([found.mean, found.width], [expected.mean, expected.width], rtol=1e-7)
-    assert found.width != empty.choose(asked, ids=names, id="same").width
+    assert found.width != empty.choose(last, ids=names, id="same").width
 
 
 def test_items_of_catalogs_are_learned_by_their_row():

@@ -195,7 +195,7 @@ def test_a_catalog_and_a_copy_follow():
 
 class TestEvents:
     def test_a_refit_an_assignment_and_set_params_are_replayed(self):
-        policy, twin, calls = kb.KernelUCB(NARROW), kb.KernelUCB(NARROW), []
+        policy, replica, calls = kb.KernelUCB(NARROW), kb.KernelUCB(NARROW), []
         policy.subscribe(lambda events: calls.append(list(events)))
 
         policy.set_params(regularization=0.5)
@@ -212,23 +212,23 @@ class TestEvents:
         ]  # fmt: skip
         assert calls[2][0].parameters == {"kernel": WIDE, "regularization": 0.2}
         for (event,) in calls:
-            event.apply(twin)
-        assert_same(policy, twin)
+            event.apply(replica)
+        assert_same(policy, replica)
 
     def test_a_wrapper_announces_once_and_replays_what_was_changed_inside(self):
-        policy, twin = (kb.Mixed(kb.KernelUCB(NARROW), epsilon=0.2, seed=1) for _ in range(2))
+        policy, replica = (kb.Mixed(kb.KernelUCB(NARROW), epsilon=0.2, seed=1) for _ in range(2))
         calls = []
         policy.subscribe(lambda events: calls.append(list(events)))
 
         policy.learn(policy.choose(rows(0)), 0.5)
-        twin.choose(rows(0))
+        replica.choose(rows(0))
         policy.refit(epsilon=0.5, kernel=WIDE)
         policy.policy.exploration = 0.3
 
         assert [len(events) for events in calls] == [1, 1, 1]
         for (event,) in calls:
-            event.apply(twin)
-        assert_same(policy, twin)
+            event.apply(replica)
+        assert_same(policy, replica)
 
     def test_a_listener_that_refuses_undoes_the_refit(self):
         policy = kb.Mixed(kb.KernelUCB(NARROW), epsilon=0.2, seed=1)
@@ -271,15 +271,15 @@ class TestRefusals:
     )
     def test_a_refused_refit_changes_nothing(self, name, changes, error, message):
         make, before, _ = CASES[name]
-        policy, twin = make(**before), make(**before)
-        decisions, others = trained(policy), trained(twin)
+        policy, replica = make(**before), make(**before)
+        decisions, others = trained(policy), trained(replica)
 
         with pytest.raises(error, match=message):
             policy.refit(**changes)
 
         policy.learn(decisions[38], 0.9)
-        twin.learn(others[38], 0.9)
-        assert_same(policy, twin)
+        replica.learn(others[38], 0.9)
+        assert_same(policy, replica)
 
     def test_a_regularization_that_rounding_swallows_is_refused(self):
         policy = kb.KernelUCB(kb.kernels.FromCallable(lambda x, z: 1e8 * (x @ z.T)), regularization=1e4)

@@ -80,7 +80,7 @@ COPIES = {
 
 
 def with_pending(policy, actions):
-    """Two decisions learned and three that are awaited."""
+    """Two decisions learned and three that are pending."""
     decisions = [policy.choose(actions) for _ in range(2)]
     for number, decision in enumerate(decisions):
         policy.learn(decision, 0.4 * number)
@@ -88,7 +88,7 @@ def with_pending(policy, actions):
     for _ in range(3):
         pending.append(policy.choose(actions))
         policy.expect(pending[-1])
-        policy.choose(actions)  # derives what belongs to the awaited ones
+        policy.choose(actions)  # derives what belongs to the pending ones
     return pending
 
 

@@ -1,4 +1,4 @@
-"""`from_openml` through scikit-learn itself, which finds the answers of openml.org in its folder and asks nobody."""
+"""`from_openml` through scikit-learn itself, which finds answers of openml.org in its folder and sends no request."""
 
 import gzip
 import hashlib
@@ -27,7 +27,7 @@ ANY_VERSION = "api/v1/json/data/list/data_name/fruit/limit/2"
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """The folder of a set that was fetched before; whoever asks the network fails."""
+    """The folder of a set that was fetched before; a request to the network fails."""
     pytest.importorskip("sklearn")
     pytest.importorskip("pandas")
     monkeypatch.setattr("sklearn.datasets._openml.urlopen", reject)
@@ -42,7 +42,7 @@ def home(tmp_path, monkeypatch):
 
 
 def reject(*_):
-    raise OSError("nobody is to be asked")
+    raise OSError("the network must not be used")
 
 
 def keep(home, path, text):
@@ -86,8 +86,8 @@ def test_a_set_that_was_fetched_before_is_read_from_its_folder(home, version):
 
 
 def test_what_scikit_learn_rejects_is_reported_with_its_reason(home):
-    told = {"data_features": {"feature": features(missing_labels="1")}}
-    keep(home, "api/v1/json/data/features/1", json.dumps(told))
+    reported = {"data_features": {"feature": features(missing_labels="1")}}
+    keep(home, "api/v1/json/data/features/1", json.dumps(reported))
 
     with pytest.raises(
         InvalidParameter, match=r"no data set that scikit-learn can read: 'fruit', version 3.*1 missing values"
@@ -98,6 +98,6 @@ def test_what_scikit_learn_rejects_is_reported_with_its_reason(home):
 def test_negative_control_a_set_that_was_not_fetched_asks_the_network(home):
     with (
         pytest.warns(RuntimeWarning, match="redownloading"),  # scikit-learn tries once more
-        pytest.raises(DataUnavailable, match=r"'shells' could not be fetched.*nobody is to be asked"),
+        pytest.raises(DataUnavailable, match=r"'shells' could not be fetched.*the network must not be used"),
     ):
         Classification.from_openml("shells", version=3, data_home=str(home))

@@ -222,7 +222,7 @@ def test_nor_does_one_that_was_interrupted_while_new_points_were_taken_in(way):
 
 
 def test_an_engine_that_was_interrupted_is_not_used_again(monkeypatch):
-    """Without the mark a half-made engine is asked again, and is wrong."""
+    """Without the mark an unfinished engine is queried again, and is wrong."""
     catalog, wrong = kb.Catalog(ITEMS), 0
     start = taught(catalog, 12)
     expected = expected_choices(start.copy(), 1)

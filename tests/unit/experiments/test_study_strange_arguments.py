@@ -14,7 +14,7 @@ from small_studies import KERNEL, small_study
 WORLD = Clustered(n_actions=3)
 LOG = collect_log(WORLD, UniformRandom(seed=0), horizon=8, seed=0)
 STRANGE = [None, 3, float("nan"), [1], object(), np.ones((2, 2)), WORLD, LOG]
-CONTENDER = PolicySpec(KernelUCB, KERNEL)
+SPEC = PolicySpec(KernelUCB, KERNEL)
 
 
 def study_of_estimators(**changes):
@@ -35,9 +35,9 @@ CALLS = {
     ),
     "from_toml": (Study.from_toml, "must be the name of a file"),
     "tune on a log": (lambda strange: tune(strange, on=LOG, estimator=IPS()), "Candidates must be given by name"),
-    "tune, estimator": (lambda strange: tune(CONTENDER, on=LOG, estimator=strange), "estimator"),
+    "tune, estimator": (lambda strange: tune(SPEC, on=LOG, estimator=strange), "estimator"),
     "tune, world": (
-        lambda strange: tune(CONTENDER, on=strange, horizon=2, seeds=1),
+        lambda strange: tune(SPEC, on=strange, horizon=2, seeds=1),
         "is an environment|an estimator|On a log settings are ranked",
     ),
     "estimators": (lambda strange: study_of_estimators(estimators=strange), "The estimators must be given by name"),
