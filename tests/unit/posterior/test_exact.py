@@ -666,7 +666,9 @@ def test_similarities_below_the_rounding_of_the_regularization_are_no_reason_to_
 
 def test_a_lack_beyond_the_rounding_of_a_small_regularization_is_rejected():
     gamma = 1e-6
-    kernel = FromCallable(lambda x, z: gamma * 1e-7 * np.sign(x @ z.T) * np.abs(x - z.T), diagonal=lambda x: 0.0 * x[:, 0])
+    kernel = FromCallable(
+        lambda x, z: gamma * 1e-7 * np.sign(x @ z.T) * np.abs(x - z.T), diagonal=lambda x: 0.0 * x[:, 0]
+    )
     posterior = ExactPosterior(kernel, regularization=gamma)
 
     with pytest.raises(NotPositiveSemidefinite):
