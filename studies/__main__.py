@@ -1,10 +1,10 @@
-"""Play every published experiment again and write docs/results.md.
+"""Repeat every published experiment and write docs/results.md.
 
-    python -m studies                     all of them; finished jobs are kept in results/ and never repeated
-    python -m studies abalone wheel       some of them; the others stand as they were
-    python -m studies --only-write        play nothing, write page and figures anew from docs/results/results.json
+    python -m studies                     all of them; finished jobs are stored in results/ and never repeated
+    python -m studies abalone wheel       some of them; the others keep their numbers
+    python -m studies --only-write        run nothing, write page and figures from docs/results/results.json
 
-Data sets are looked for in the folder that the variable KERNELBANDITS_DATA names.
+Data sets are read from the folder in the environment variable KERNELBANDITS_DATA.
 """
 
 from __future__ import annotations
@@ -54,23 +54,22 @@ SECTIONS: Final[Mapping[str, ModuleType]] = {
 HEAD: Final = """\
 # Results
 
-Published experiments, played again with this library, beside what others report. Everything on this page was written
-by `python -m studies`; each section names the commands that make its numbers. Studies are small TOML files in
-`studies/`; those on data sets look for them in the folder that `KERNELBANDITS_DATA` names. A reference without a name
-is an independent run of the same protocol with plain NumPy, made before this library existed. Disappointing numbers
-stand here like any others.
+Published experiments, repeated with this library and compared with the published numbers. `python -m studies` writes
+this page; each section ends with the commands that produce its numbers. Studies are TOML files in `studies/`. Those on
+data sets read them from the folder in the environment variable `KERNELBANDITS_DATA`. An "independent reference" is a
+run of the same protocol in plain NumPy, without this library. Unfavorable results are reported like all others.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Play, collect, write."""
+    """Run, collect, write."""
     parser = argparse.ArgumentParser(
         prog="python -m studies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; none: all")
     parser.add_argument("--into", default="results", metavar="FOLDER", help="where results are kept (default: results)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a processor)")
-    parser.add_argument("--only-write", action="store_true", help="play nothing")
+    parser.add_argument("--only-write", action="store_true", help="run nothing")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.sections if name not in SECTIONS]
     if unknown:
@@ -90,9 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def collected(section: ModuleType, into: Path, workers: int | None) -> dict[str, Any]:
-    """The numbers of a section; what is missing of its studies is played."""
+    """The numbers of a section; runs of its studies that are missing are made."""
     studies = _studies(section)
-    given = {name: _played(study, into / name, workers) for name, study in studies.items()}
+    given = {name: _finished(study, into / name, workers) for name, study in studies.items()}
     numbers: dict[str, Any] = section.collect(given or workers)
     return numbers
 
@@ -105,7 +104,7 @@ def _studies(section: ModuleType) -> dict[str, Study]:
     return {name: Study.from_toml(HERE / f"{name}.toml") for name in getattr(section, "STUDIES", ())}
 
 
-def _played(study: Study, folder: Path, workers: int | None) -> Results:
+def _finished(study: Study, folder: Path, workers: int | None) -> Results:
     with rounds_bar(study.name) as bar:
         return run(study, folder, workers=workers, progress=bar.move, time_left=bar.expect)
 

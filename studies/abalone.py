@@ -65,8 +65,8 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         title=TITLE,
         section=TITLE,
         caption=(
-            f"Cumulative regret as a share of a uniform policy's in the same runs. {repeats(found['curves'])} Wide "
-            "bands are runs of two kinds: those that find the best item, and those that are caught by another."
+            f"Cumulative regret as a fraction of that of uniform choices in the same runs. {repeats(found['curves'])} "
+            "Wide bands are runs of two kinds: those that find the best action, and those that stay at another."
         ),
         alt_text=(
             "Share of the uniform policy's regret over rounds on a logarithmic axis, a panel a length scale, a line a "
@@ -85,7 +85,7 @@ def _bonus(row: Mapping[str, Any]) -> str:
 
 def render(found: Mapping[str, Any]) -> str:
     """The section."""
-    table = [["length scale", "bonus", *(f"t = {t:,}" for t in ROUNDS), "runs caught"]]
+    table = [["length scale", "bonus", *(f"t = {t:,}" for t in ROUNDS), "runs not at the best"]]
     for row in found["rows"]:
         reference = REFERENCE.get((row["exploration"], row["length_scale"]), ())
         published = [f" ({value:.3f})" for value in reference] + [""] * (len(ROUNDS) - len(reference))
@@ -93,12 +93,12 @@ def render(found: Mapping[str, Any]) -> str:
         table.append([row["length_scale"], _bonus(row), *cells, str(row["n_caught"])])
     n_runs = found["rows"][0]["1000"]["n_runs"]
     return f"""\
-4,177 animals, each an action in every round; the reward is the number of rings scaled to [0, 1], with noise 0.1.
-Features are standardized, the sex as a number among them. Cumulative regret as a share of a uniform policy's, mean ±
-standard deviation over {n_runs} seeds; in brackets one seed of an independent run. A bonus of 1 sd is one standard
-deviation of the Gaussian process: exploration 0.1 at regularization 0.01. The features explain about half of the
-rings, so a narrow bonus can settle on an item that is good and not the best: such a run ends above {CAUGHT:g}, and is
-counted as caught.
+The actions of every round are all 4,177 animals of the set. The reward is the number of rings, scaled to [0, 1], plus
+noise of standard deviation 0.1. Features are standardized; the sex is one of them, as a number. Cumulative regret as a
+fraction of that of uniform choices, mean ± standard deviation over {n_runs} seeds; in parentheses, one seed of an
+independent reference. A bonus of 1 sd is one standard deviation of the Gaussian process: exploration 0.1 at
+regularization 0.01. The features explain about half of the variance of the rings, so a small bonus can stay at a good
+action that is not the best. Runs whose regret ends above {CAUGHT:g} are counted as such.
 
 {markdown_of(drawing(found))}
 

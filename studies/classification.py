@@ -71,10 +71,10 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         title=TITLE,
         section=TITLE,
         caption=(
-            f"Errors so far, each axis of its own scale. {repeats(found['curves'], LOOKS)} "
+            f"Cumulative errors. Each panel has its own scale. {repeats(found['curves'], LOOKS)} "
             "Frozen: learning stops after 1,000 rounds."
         ),
-        alt_text=f"Errors over rounds, a panel a data set. At the end: {ends_in_words(shown)}.",
+        alt_text=f"Errors over rounds, one panel per data set. At the end: {ends_in_words(shown)}.",
         draw=partial(curve_grid, shown, y_label="Errors", n_columns=len(shown)),
     )
 
@@ -90,11 +90,12 @@ def render(found: Mapping[str, Any]) -> str:
                     cells = [spread_text(row["1000"]), spread_text(row["end"]), str(row["end"]["n_runs"]), reference]
                     table.append([data, name, *cells])
     return f"""\
-One row per round, one action per class, reward 1 for the right class: regret is the number of errors in 10,000 rounds
-(8,124 on mushroom). Zhang, Zhou, Li and Gu (2021) have KernelUCB as a baseline, with rows of length 1, k(u, v) =
-exp(−‖u − v‖) over the disjoint encoding, regularization 1 and exploration sqrt(0.1), and let it stop learning after
-1,000 rounds. The reference is an independent run of that protocol. An exact engine need not stop; the last rows use
-prepared columns (categories one-hot, numbers standardized). Mean ± standard deviation over seeds.
+Each round shows one row of a data set. There is one action per class, and the reward is 1 for the right class, so
+regret is the number of errors in 10,000 rounds (8,124 on mushroom). Zhang, Zhou, Li and Gu (2021) use KernelUCB as a
+baseline, with rows of length 1, k(u, v) = exp(−‖u − v‖) over the disjoint encoding, regularization 1 and exploration
+sqrt(0.1). Their KernelUCB stops learning after 1,000 rounds ("frozen"); ours need not stop. The reference is an
+independent run of their protocol. The Gaussian kernel is over scaled columns: categories one-hot, numbers standardized.
+Mean ± standard deviation over seeds.
 
 {markdown_of(drawing(found))}
 

@@ -86,10 +86,11 @@ def render(found: Mapping[str, Any]) -> str:
     above = sum(row.get("n_above", 0) for row in found["rows"])
     proved = sum(row["claim"] is not None for row in found["rows"])
     return f"""\
-A function of known norm {NORM:g}, Gaussian kernel of length scale 0.3 over a square, ten new actions per round, noise
-{NOISE:g}, regularization {REGULARIZATION:g}. A run fails when, in any of {HORIZON} rounds, the expected reward of any
-action lies outside mean ± exploration · width; a proved schedule claims that this happens in at most a share δ of all
-runs. The intervals are Clopper and Pearson's. Regret and bounds after {HORIZON} rounds are means over 30 runs; regret
-was above the bound along the run in {above} of {30 * proved} runs.
+The reward function has the known norm {NORM:g} under a Gaussian kernel of length scale 0.3 on a square. Every round
+has ten new actions, the noise has standard deviation {NOISE:g}, and the regularization is {REGULARIZATION:g}. A run
+fails if, in any of {HORIZON} rounds, the expected reward of any action lies outside mean ± exploration · width. A
+schedule with a proof states that at most a fraction δ of all runs fail. The intervals are those of Clopper and Pearson.
+Regret and bounds after {HORIZON} rounds are means over 30 runs; regret exceeded the bound 2 Σ η·width in {above} of
+{30 * proved} runs.
 
 {markdown_rows(table)}"""

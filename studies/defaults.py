@@ -1,6 +1,7 @@
 """Defaults of the policies: a grid search on seeds apart from those of the policy study.
 
     python -m studies.defaults                  run what is missing, and write docs/results/defaults.json and the page
+    python -m studies.defaults --only VE UCB1   the same, of these classes; others keep their numbers
     python -m studies.defaults --only-write     write docs/defaults.md from docs/results/defaults.json
 
 Finished runs are kept in a folder and never repeated.
@@ -114,6 +115,9 @@ _BY_THEOREM_AND_NORM: Final = {"exploration": "theory", "norm_bound": 1.0}
 _QUARTERS: Final = {"exploration": (0.5, 0.25, 0.125)}
 _FIFTHS: Final = {"exploration": (0.4, 0.2, 0.1)}
 _RATES: Final = {"uniform_factor": (1.0, 0.3, 0.1), "learning_factor": (10.0, 30.0, 100.0)}
+_CONFIDENT_RATES: Final = {
+    "exploration": (0.3, 0.1, 0.03), "uniform_factor": (0.3, 0.1), "learning_factor": (10.0, 30.0, 100.0),
+}  # fmt: skip
 _RATES_BY_THEOREM: Final = {"uniform_factor": "theory", "learning_factor": "theory"}
 _REGRET: Final = {"regret_factor": (1.0, 0.1), "uniform_factor": (0.1, 0.03)}
 _REGRET_BY_THEOREM: Final = {"regret_factor": "theory", "uniform_factor": "theory"}
@@ -136,9 +140,8 @@ TRIED: Final[Mapping[str, Tried]] = {
     "GPUCB": Tried(_gp_ucb, {"divide_by": (5.0, 20.0, 80.0)}, theory={"divide_by": 1.0}),
     "ContextualZooming": Tried(
         lambda case, **values: p.ContextualZooming(_kernel(case), horizon=case.info.horizon, **values),
-        {"exploration": (0.04, 0.02, 0.01, 0.005)},
-        (*FIXED, "table"),
-        theory=_BY_THEOREM,
+        {"exploration": (0.2, 0.1, 0.05, 0.01), "norm_bound": (1.0, 0.2, 0.1, 0.05)},
+        theory=_BY_THEOREM_AND_NORM,
     ),
     "KernelEpochGreedy": Tried(
         lambda case, **values: p.KernelEpochGreedy(_kernel(case), **case.options, seed=case.info.seed, **values),
@@ -175,9 +178,13 @@ TRIED: Final[Mapping[str, Tried]] = {
         theory={"log_log_factor": "theory"},
     ),
     "EXP4": Tried(_exp4(p.EXP4), _RATES, WITH_EXPERTS, _RATES_BY_THEOREM, uses_rows=True),
-    "EXP4P": Tried(_exp4(p.EXP4P), _RATES, WITH_EXPERTS, _RATES_BY_THEOREM, uses_rows=True),
+    "EXP4P": Tried(_exp4(p.EXP4P), _CONFIDENT_RATES, WITH_EXPERTS, _BY_THEOREM | _RATES_BY_THEOREM, uses_rows=True),
     "VE": Tried(
-        _exp4(p.VE, vc_dimension=3, uniform_rounds=50), _RATES, WITH_EXPERTS, _RATES_BY_THEOREM, uses_rows=True
+        _exp4(p.VE, vc_dimension=3, uniform_rounds=50),
+        _CONFIDENT_RATES,
+        WITH_EXPERTS,
+        _BY_THEOREM | _RATES_BY_THEOREM,
+        uses_rows=True,
     ),
     "PACBayes": Tried(
         lambda case, **values: p.PACBayes(
@@ -395,10 +402,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--into", default="results/defaults", metavar="FOLDER", help="where results are kept")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per processor)")
+    parser.add_argument("--only", nargs="+", default=(), choices=TRIED, metavar="CLASS", help="run these classes")
     parser.add_argument("--only-write", action="store_true", help="run nothing")
     options = parser.parse_args(arguments)
     if not options.only_write:
-        numbers = collect(Path(options.into), workers=options.workers)
+        numbers = collect(Path(options.into), workers=options.workers, only=options.only)
+        if options.only:
+            known = json.loads(NUMBERS.read_text(encoding="utf-8"))
+            numbers["fractions"] = known["fractions"] | numbers["fractions"]
         NUMBERS.write_text(json.dumps(numbers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PAGE.write_text(render(json.loads(NUMBERS.read_text(encoding="utf-8"))), encoding="utf-8")
     print(f"Written  {PAGE}")

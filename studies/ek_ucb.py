@@ -70,10 +70,11 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         title=TITLE,
         section=TITLE,
         caption=(
-            "Regret against the attainable best without ties, by regularization γ, each axis of its own scale. "
+            "Regret against the best attainable action without ties, by regularization γ. "
+            "Each panel has its own scale. "
             f"{repeats(found['curves'])}"
         ),
-        alt_text=f"Regret over rounds, a panel a world. After the last round: {ends_in_words(shown)}.",
+        alt_text=f"Regret over rounds, one panel per environment. After the last round: {ends_in_words(shown)}.",
         draw=partial(curve_grid, shown, y_label="Cumulative regret", n_columns=len(shown)),
     )
 
@@ -87,7 +88,7 @@ def render(found: Mapping[str, Any]) -> str:
         ]
         policy, _, regularization = row["policy"].rpartition(", regularization=")
         table.append([row["world"], "1e-10" if "ordinary" in policy else "none", regularization, *cells])
-    best = [["world", "regret ours, reference", "against the attainable best ours, reference"]]
+    best = [["world", "regret: ours, reference", "against the best attainable: ours, reference"]]
     for world, (printed, attainable) in REFERENCE.items():
         exact = [row for row in found["published"] if row["world"] == world and "ordinary" not in row["policy"]]
         ends = [row[str(STEPS[-1])] for row in exact]
@@ -100,25 +101,27 @@ def render(found: Mapping[str, Any]) -> str:
             ]
         )
     return f"""\
-Zenati et al. (2022) play K-UCB with a Gaussian kernel of length scale 0.1 and a bonus of 0.1 on three functions of a
-context and one of ten actions. Their draws are seeded, so a run can be repeated number by number: their contexts, their
-noise, the round at random before the first, and no ties. Regret as their code prints it adds a noise to the best
-reward, and on two of the worlds counts a best reward of 1 even where no action pays it; the second number of each
-cell is the pseudo-regret against the best that can be attained. Mean ± standard deviation of seeds 0, 1, 2.
+Zenati et al. (2022) run K-UCB with a Gaussian kernel of length scale 0.1 and a bonus factor of 0.1 on three reward
+functions of a context and an action, with ten actions. Their random numbers are seeded, so a run can be repeated
+number by number: contexts, noise, one random round before the first, and no ties. The regret that their code prints
+adds noise to the best reward, and in two of the environments it takes 1 for the best reward even where no action has
+it. So each cell has a second number, the pseudo-regret against the best attainable action. Mean ± standard deviation
+over seeds 0, 1 and 2.
 
 {markdown_of(drawing(found))}
 
 {markdown_rows(table, n_text_columns=3)}
 
-At the best regularization, beside an independent run of the same protocol:
+At the best regularization, compared with an independent reference:
 
 {markdown_rows(best)}
 
-Scores that differ by less than 1e-10 decide here, since the narrow kernel sees hardly any two contexts as alike. What
-`KernelUCB` does by default, where such scores are ties and go to the lowest row, stands in the table too.
+The kernel is so narrow that hardly any two contexts are similar, and differences of scores below 1e-10 decide about
+the choice. By default, `KernelUCB` treats such scores as ties and takes the first action; the table has both rules.
 
-What regularization and exploration are worth on the same draws (regret against the attainable best at t = 2,000; the
-three best of 15 settings, the published bonus with its best regularization of the grid, and chance):
+The effect of regularization and exploration on the same random numbers: regret against the best attainable action at
+t = 2,000, for the three best of 15 settings, the published bonus factor with the best regularization, and random
+choices.
 
 {markdown_rows(_grid(found["grid"]), n_text_columns=2)}"""
 

@@ -19,6 +19,7 @@ from kernelbandits.experiments.reports.tables import markdown_rows
 from kernelbandits.experiments.results import Band
 from kernelbandits.kernels import Gaussian
 from kernelbandits.types import Matrix, Vector
+from studies.numbers import signed
 from studies.pictures import markdown_of
 
 if TYPE_CHECKING:
@@ -186,14 +187,14 @@ def render(found: Mapping[str, Any]) -> str:
     for name in SMOOTHNESS:
         for label in ESTIMATORS:
             own = {row["n_actions"]: row for row in rows if row["rewards"] == name and row["estimator"] == label}
-            table.append([name, label, *(f"{own[n]['rmse']:.3f} ({own[n]['bias']:+.3f})" for n in N_ACTIONS)])
+            table.append([name, label, *(f"{own[n]['rmse']:.3f} ({signed(own[n]['bias'], 3)})" for n in N_ACTIONS)])
     return f"""\
-{N_LOGS} logs of {ROUNDS} rounds over a fixed set of items in the unit square, chosen by a softmax rule whose
-probabilities are all known; the target is another softmax rule, which prefers higher rewards. Both also have a taste
-of their own for each single item (standard deviation {TASTE:g} in log-odds). The reward function is drawn from a
-Gaussian process, smooth, less smooth or rough, with noise of standard deviation {NOISE:g}. The model of the direct
-method and of doubly robust takes the length scale {ASSUMED:g}, which is right for the smooth function and wrong for
-the others. Root mean squared error, with the bias in brackets.
+{N_LOGS} logs of {ROUNDS} rounds over a fixed set of items in the unit square. The logging policy is a softmax rule
+whose probabilities are all known; the target policy is another softmax rule, which prefers higher rewards. Each rule
+also has a random preference for every single item (standard deviation {TASTE:g} in log-odds). The reward function is
+drawn from a Gaussian process, smooth, less smooth or rough, and the noise has standard deviation {NOISE:g}. The model
+of the direct method and of doubly robust assumes the length scale {ASSUMED:g}, which is right for the smooth function
+and wrong for the others. Root mean squared error, with the bias in parentheses.
 
 {markdown_of(drawing(found))}
 

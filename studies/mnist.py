@@ -75,7 +75,7 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         caption=(
             "Cumulative regret (errors) on MNIST. Lines: KernelUCB with three settings of this section. "
             f"{repeats(found['curves'], LOOKS)} Points: published values of {', '.join(PUBLISHED)} with their "
-            "published spread, shifted where they share a round."
+            "published standard deviations, shifted where they share a round."
         ),
         alt_text=(
             "Lines of cumulative regret over rounds, with published points at rounds "
@@ -100,11 +100,11 @@ def render(found: Mapping[str, Any]) -> str:
             table.append(["the same, independent reference (3 runs)", *FROZEN_REFERENCE])
     table += [[f"{name}, published", *cells] for name, cells in PUBLISHED.items()]
     return f"""\
-Ten classes, 10,000 rounds. The first two policies are those of the section above; the third has one Gaussian kernel per
-class and learns from every round. Published curves are from the files of Ban et al. (2022), who standardize the pixels
-and draw from the 60,000 training images; here are the 10,000 test images, rows of length 1. So the two are
-comparable, but not identical. A later version of that paper (Ban, Yan, Banerjee and He 2023) has fewer errors, 842.3
-for EE-Net and 943.5 for NeuralUCB, according to an index of results (wizwand.com); its curves were not at hand.
+Ten classes, 10,000 rounds. The first two policies are those of the section above; the third has one Gaussian kernel
+per class and learns in every round. The published curves are from the files of Ban et al. (2022), who standardize the
+pixels and draw from the 60,000 training images. This study uses the 10,000 test images, as rows of length 1, so the two
+are comparable but not identical. A later version of that paper (Ban, Yan, Banerjee and He 2023) reports fewer errors
+according to an index of results (wizwand.com): 842.3 for EE-Net and 943.5 for NeuralUCB. Its curves were not available.
 
 {markdown_of(drawing(found))}
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.experiments import Results
 
-__all__ = ["at_rounds", "by_policy", "spread", "spread_of", "spread_text"]
+__all__ = ["at_rounds", "by_policy", "signed", "spread", "spread_of", "spread_text"]
 
 
 def by_policy(results: Results, column: str) -> dict[tuple[str, str], list[dict[int, float]]]:
@@ -38,6 +38,15 @@ def spread_text(found: Mapping[str, Any], form: str = ",.1f") -> str:
     """Mean ± standard deviation."""
     deviation = "" if found["deviation"] is None else f" ± {found['deviation']:{form}}"
     return f"{found['mean']:{form}}{deviation}"
+
+
+def signed(value: float, decimals: int) -> str:
+    """A number with its sign, a true minus sign.
+
+    >>> signed(-0.25, 2), signed(0.5, 1)
+    ('−0.25', '+0.5')
+    """
+    return f"{value:+.{decimals}f}".replace("-", "−")
 
 
 def spread_of(text: str) -> tuple[float, float]:

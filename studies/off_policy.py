@@ -18,6 +18,7 @@ from kernelbandits.experiments.plotting.style import Theme
 from kernelbandits.experiments.reports.tables import markdown_rows
 from kernelbandits.kernels import Gaussian
 from kernelbandits.policies import KernelUCB, Mixed, Policy, UniformRandom
+from studies.numbers import signed
 from studies.pictures import markdown_of
 
 if TYPE_CHECKING:
@@ -91,12 +92,12 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         section=TITLE,
         caption=(
             f"Left: bias over {N_LOGS} logs; bars are 95 % intervals of the mean, {NORMAL:g} standard errors to either "
-            "side, and the upright mark is zero. Right: share of 95 % intervals that hold the truth; bars are Clopper "
-            "and Pearson's 95 % intervals, and the upright mark is the promised 0.95."
+            "side, and the vertical line is zero. Right: fraction of 95 % intervals that contain the true value; bars "
+            "are Clopper and Pearson's 95 % intervals, and the vertical line is the nominal 0.95."
         ),
         alt_text=(
             f"Dots with bars for six estimators under two logs. The largest bias is that of {worst['estimator']}, "
-            f"{worst['bias']:+.2f}. Intervals that may hold as often as promised: {held_in_words(rows)}."
+            f"{signed(worst['bias'], 2)}. Intervals that may hold as often as promised: {held_in_words(rows)}."
         ),
         draw=partial(_draw, rows),
     )
@@ -139,7 +140,7 @@ def render(found: Mapping[str, Any]) -> str:
         [
             row["log"],
             row["estimator"],
-            f"{row['bias']:+.4f} ± {row['bias_error']:.4f}",
+            f"{signed(row['bias'], 4)} ± {row['bias_error']:.4f}",
             f"{row['rmse']:.4f}",
             f"{row['coverage']:.3f} ({row['coverage_low']:.3f} to {row['coverage_high']:.3f})",
         ]
@@ -147,16 +148,17 @@ def render(found: Mapping[str, Any]) -> str:
     ]
     theirs = found["open_bandit"]
     return f"""\
-{N_LOGS} simulated logs of {ROUNDS} rounds with eight new actions each, rewards of 0 and 1, and a target that has
-learned from 100 other rounds and stands still. The truth is the target's value in the same run over 4,000 rounds. Bias
-with its standard error; the share of intervals with Clopper and Pearson's interval. The intervals of the direct method
-and of SWITCH have the posterior variance of their model in them, which takes its kernel for the right one.
+{N_LOGS} simulated logs of {ROUNDS} rounds, with eight new actions per round and rewards of 0 and 1. The target policy
+has learned from 100 other rounds and does not learn further. Its true value is its mean reward over 4,000 rounds of the
+same run. The table has the bias with its standard error, and the fraction of intervals that contain the true value with
+the interval of Clopper and Pearson. The intervals of the direct method and of SWITCH include the posterior variance of
+their model, and assume that its kernel is right.
 
 {markdown_of(drawing(found))}
 
 {markdown_rows(table, n_text_columns=2)}
 
-On the Open Bandit sample (six logs of 10,000 rounds) our values and those of obp {theirs["obp"]} (Python
-{theirs["python"]}, NumPy {theirs["numpy"]}) for IPS, self-normalized IPS, direct method, doubly robust and SWITCH,
-under two policies each, differ by at most {theirs["largest_difference"]:.1e}; the comparison is
+On the Open Bandit sample (six logs of 10,000 rounds) the values of this library and those of obp {theirs["obp"]}
+(Python {theirs["python"]}, NumPy {theirs["numpy"]}) for IPS, self-normalized IPS, direct method, doubly robust and
+SWITCH, under two policies each, differ by at most {theirs["largest_difference"]:.1e}; the comparison is
 `tests/comparisons/open_bandit_pipeline.py`."""

@@ -106,10 +106,11 @@ def render(found: Mapping[str, Any]) -> str:
             table.append([row["data"], "tf-idf, independent reference (3 seeds)", mean, last, ""])
     n_runs = found["rows"][0]["mean"]["n_runs"]
     return f"""\
-The example of the paper: feeds that are known by their links alone. Each of 1,000 rounds shows 20 random links, and the
-reward is 1 for a feed about technology; or ten news titles, and 1 for one about sports. The kernel is all there is:
-character 2- to 5-grams, with tf-idf weights or plain counts. A constant added to it lets the policy learn how often
-a reward is to be had at all; it was found on other seeds. Mean ± standard deviation over {n_runs} seeds.
+The example of the paper: news feeds of which only the links are known. Each of 1,000 rounds shows 20 random links, and
+the reward is 1 for a feed about technology. The second set shows ten news titles per round, and the reward is 1 for a
+title about sports. The kernels compare character 2- to 5-grams, with tf-idf weights or plain counts. A constant added
+to the kernel lets the policy learn the overall rate of rewards; its value was chosen on other seeds. Mean ± standard
+deviation over {n_runs} seeds.
 
 {markdown_of(drawing(found))}
 

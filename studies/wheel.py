@@ -75,9 +75,9 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         title=TITLE,
         section=TITLE,
         caption=(
-            f"Cumulative regret of {NAMES[CURVES_OF, 'KernelUCB']}, in per cent of a uniform policy's. "
+            f"Cumulative regret of {NAMES[CURVES_OF, 'KernelUCB']}, in percent of that of uniform choices. "
             f"{repeats(found['curves'])} Points: NeuralLinear after {n_rounds:,} rounds as published, with the "
-            "published spread."
+            "published standard deviations."
         ),
         alt_text=(
             f"Share of the uniform policy's regret over {n_rounds:,} rounds on logarithmic axes, a line for each δ, "
@@ -109,12 +109,13 @@ def render(found: Mapping[str, Any]) -> str:
             table.append([horizon, "the same, independent reference (4 runs)", *REFERENCE])
     table.append(["80,000", "NeuralLinear, published", *PUBLISHED])
     return f"""\
-Five actions over a disc; in a ring that grows thinner with δ one action pays 50 times the others. Regret as a
-percentage of a uniform policy's, rewards divided by 50. One Gaussian kernel per action, never frozen, with length
-scale ℓ, regularization γ and exploration 0.02 (first line) or 0.06. The constants of the first line are those of an
-independent run; the last were chosen on a run of 16,000 rounds with another seed. 80,000 rounds of five exact
-posteriors take minutes, since under such a kernel all points of a disc lie in a few hundred dimensions. Mean ±
-standard deviation over seeds; the published line is Riquelme, Tucker and Snoek's (2018) NeuralLinear.
+Contexts are points of a disc, and there are five actions. In an outer ring, which is thinner the larger δ is, one
+action has 50 times the reward of the others. Rewards are divided by 50, and regret is a percentage of that of uniform
+choices. There is one Gaussian kernel per action, with length scale ℓ, regularization γ and exploration 0.02 (first row)
+or 0.06; the policy learns in every round. The constants of the first row are those of the independent reference; those
+of the 80,000 rounds were chosen on a run of 16,000 rounds with another seed. 80,000 rounds with five exact posteriors
+take minutes, since under such a kernel the points of a disc lie in a few hundred dimensions up to rounding. Mean ±
+standard deviation over seeds. The published row is NeuralLinear of Riquelme, Tucker and Snoek (2018).
 
 {markdown_of(drawing(found))}
 

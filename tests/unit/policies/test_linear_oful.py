@@ -238,3 +238,13 @@ def test_columns_are_compared_with_rewards_that_wait_for_a_refit():
 
     assert policy.n_since_refit == 1
     policy.choose(np.eye(2))
+
+
+@pytest.mark.parametrize(("rewards", "n_waiting"), [([0.5, 0.25], 2), ([0.5, 1e101], 0)])
+def test_rewards_wait_for_a_refit_only_if_it_cannot_fail(rewards, n_waiting):
+    policy = kb.OFUL(**NUMBERS, switching=8.0)
+    decisions = [policy.choose(0.1 * np.eye(2)) for _ in range(2)]
+
+    policy.learn_many(decisions, rewards)
+
+    assert policy.n_since_refit == n_waiting

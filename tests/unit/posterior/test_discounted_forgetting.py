@@ -295,3 +295,18 @@ def test_the_support_gives_back_mean_and_norm():
     assert_allclose(slow.posterior.norm**2, weights @ kernel.gram(past) @ weights, rtol=1e-6)
     assert_allclose(counts.sum(), (1 - 0.8**40) / 0.2, rtol=1e-6)
     assert_allclose(sums.sum(), sum(reward * weight for _, reward, weight in slow.counting), rtol=1e-6)
+
+
+@pytest.mark.parametrize("world", ["primal", "exact"])
+def test_memory_is_that_of_what_is_remembered(world):
+    """Slots of dropped points are given back: at most a quarter of them is empty."""
+    kernel, _ = WORLDS[world]
+    posterior = ForgettingPosterior(kernel, regularization=0.3, rate=0.5)
+    rng = np.random.default_rng(0)
+
+    for _ in range(400):
+        posterior.observe(rng.normal(size=(1, 3)), [0.5])
+
+    record = posterior._inner.record
+    assert 20 < record.size < 40  # 0.5^27 is about 1e-8
+    assert record.n_slots <= record.size / 0.75 + 1.0

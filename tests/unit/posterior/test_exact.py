@@ -649,3 +649,27 @@ def test_the_smallest_regularization_grows_with_the_largest_similarity_of_any_po
     found = [least_regularization(np.array([1.0, new]), np.array([3.0, 0.0])) for new in (1.0, 100.0)]
 
     assert_allclose(found, [3.0 * rounding, 3e-6], rtol=1e-12)
+
+
+@pytest.mark.parametrize("regularization", [1e-6, 3e4])
+def test_similarities_below_the_rounding_of_the_regularization_are_no_reason_to_reject(regularization):
+    """Their pivots are γ up to its own rounding, which is in units of γ."""
+    rng = np.random.default_rng(0)
+    tiny = 1e-12 * regularization
+    kernel = FromCallable(lambda x, z: tiny * (x @ z.T), diagonal=lambda x: tiny * (x**2).sum(axis=1))
+    posterior = ExactPosterior(kernel, regularization=regularization)
+
+    posterior.observe(rng.normal(size=(60, 3)), rng.normal(size=60))
+
+    assert posterior.size == 60
+
+
+def test_a_lack_beyond_the_rounding_of_a_small_regularization_is_rejected():
+    gamma = 1e-6
+    kernel = FromCallable(
+        lambda x, z: gamma * 1e-7 * np.sign(x @ z.T) * np.abs(x - z.T), diagonal=lambda x: 0.0 * x[:, 0]
+    )
+    posterior = ExactPosterior(kernel, regularization=gamma)
+
+    with pytest.raises(NotPositiveSemidefinite):
+        posterior.observe([[1.0], [2.0]], [0.0, 1.0])

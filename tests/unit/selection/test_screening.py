@@ -7,8 +7,9 @@ import pytest
 import kernelbandits as kb
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Delta, FromCallable, Gaussian, Linear, PairProduct
-from kernelbandits.posterior import AutoPosterior
+from kernelbandits.posterior import AutoPosterior, ExactPosterior
 from kernelbandits.selection import screened
+from kernelbandits.selection.screening import DualWeights, Screening, bound_terms
 
 
 def a_policy(kernel=None, n_known=20, **settings):
@@ -102,3 +103,32 @@ def test_a_copy_knows_nothing_of_the_factor():
 
     for copied in (copy.deepcopy(policy._selectors.screening), pickle.loads(pickle.dumps(policy._selectors.screening))):
         assert not len(copied._panels._rows)
+
+
+def test_what_was_screened_is_exact_and_says_so():
+    policy = a_policy()
+    selector = Screening()
+    selector.posterior = policy.posterior._current_form()
+
+    found = selector.select(policy._actions(CONTEXTS, None), 0.4)
+
+    prediction = policy.posterior.predict(CONTEXTS[[found.row]])
+    assert found.error == 0.0
+    assert (found.mean, found.width) == pytest.approx((prediction.mean.item(), prediction.width.item()), rel=1e-12)
+
+
+@pytest.mark.parametrize(("gamma", "n_points"), [(0.5, 9), (1e-3, 40), (7.0, 200)])
+def test_the_slack_of_bounds_covers_the_rounding_of_a_substitution(gamma, n_points):
+    """It grows with the number of rows s and the spread tr K / γ, as s ε sqrt(s + tr K / γ) does."""
+    rng = np.random.default_rng(0)
+    posterior = ExactPosterior(Gaussian(length_scale=0.5), regularization=gamma)
+    posterior.observe(rng.uniform(size=(n_points, 2)), rng.normal(size=n_points))
+    whitening, weights = posterior.whitening(), DualWeights()
+    weights.size = n_points
+
+    slack = bound_terms(whitening, weights, gamma, 0.0, 1.0).slack
+
+    eps, spread = np.finfo(float).eps, n_points / gamma  # k(x, x) = 1
+    assert slack >= 1e-12 + 2.0 * n_points * eps * np.sqrt(n_points + spread)
+    assert slack >= 1e-12 + 4.0 * spread * eps
+    assert slack <= 1e-12 + 10.0 * (n_points + 16) * eps * (1.0 + spread)

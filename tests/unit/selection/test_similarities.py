@@ -151,3 +151,26 @@ def test_rows_are_the_same_with_and_without_the_matrix_of_the_last_scan():
 
     assert_allclose(fresh, expected, rtol=1e-12)
     assert_allclose(stored, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+@pytest.mark.parametrize("case", CASES)
+def test_a_scan_of_similarities_far_from_one_is_that_of_similarities_near_one(case, factor):
+    """Means, bounds and their margins are in units of the similarities."""
+    kernel, contexts, _ = CASES[case]
+
+    def scan(scaled, factor):
+        rng = np.random.default_rng(0)
+        known, points = scaled.kind.check(contexts(rng, 30)), scaled.kind.check(contexts(rng, 9))
+        shares = 1.0 / (scaled.diagonal(known) + 0.4 * factor)
+        return similarities_for(scaled, known, points).scan(points, known, rng.normal(size=30), shares)
+
+    if isinstance(kernel, PairProduct):
+        scaled = PairProduct(context=factor * kernel.context, action=kernel.action)
+    else:
+        scaled = factor * kernel
+    found, expected = scan(scaled, factor), scan(kernel, 1.0)
+
+    for name in ("mean", "explained", "prior", "error"):
+        value = factor * np.asarray(getattr(expected, name))
+        assert_allclose(getattr(found, name), value, rtol=1e-9, atol=1e-14 * np.abs(value).max(), err_msg=name)

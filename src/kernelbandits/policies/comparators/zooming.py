@@ -228,9 +228,13 @@ class ContextualZooming(Policy):
     horizon
         T: number of rounds.
     norm_bound
-        B ≥ ‖f‖ in the RKHS of the kernel; with a `distance`, the factor with which it bounds the change of f.
+        B ≥ ‖f‖ in the RKHS of the kernel; with a `distance`, the factor with which it bounds the change of f. The
+        default is not a bound but a practical value, since most functions change less than their norm allows. Pass a
+        bound for the guarantee.
     exploration
-        Factor of conf. "theory" is the published 1; the default learns in practice and has no guarantee.
+        Factor of conf. "theory" is the published 1; the default learns in practice and has no guarantee. The defaults
+        are for noisy rewards and contexts that change; with little noise and fixed actions, `exploration=0.01` and
+        `norm_bound=1.0` learn faster.
     reward_range
         Smallest and largest reward; others are rejected. Distances are divided by its length.
 
@@ -238,7 +242,7 @@ class ContextualZooming(Policy):
     --------
     >>> import numpy as np
     >>> from kernelbandits.kernels import Linear
-    >>> policy = ContextualZooming(Linear(), horizon=400, exploration=0.1)
+    >>> policy = ContextualZooming(Linear(), horizon=400, norm_bound=1.0, exploration=0.1)
     >>> contexts = np.linspace(0, 1, 9)[:, None]
     >>> for _ in range(400):
     ...     decision = policy.choose(contexts)
@@ -254,11 +258,11 @@ class ContextualZooming(Policy):
     kind: PointKind | None = parameter(KIND, default=None, attribute="_kind_of_points")
     horizon: int = parameter(HORIZON)
     norm_bound: float = parameter(
-        partial(check_positive, name="The norm bound", hint="1.0 is a common guess."), default=1.0
+        partial(check_positive, name="The norm bound", hint="1.0 is a common guess."), default=0.2
     )
     exploration: Parameter[float | Literal["theory"], float] = parameter(
         partial(check_positive, name="The exploration", hint="1.0 is the paper's."),
-        default=0.01,
+        default=0.1,
         theory=1.0,
         is_assignable=True,
     )

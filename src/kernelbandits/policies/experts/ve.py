@@ -12,7 +12,7 @@ import numpy as np
 from kernelbandits._parameters import Parameter, ValueType, described, parameter
 from kernelbandits._saved_state import saved_array, saved_value
 from kernelbandits.errors import DamagedFile, DecisionError, InvalidParameter
-from kernelbandits.policies.base import HORIZON, LEARNING_FACTOR, UNIFORM_FACTOR
+from kernelbandits.policies.base import EXPLORATION_FACTOR, HORIZON, LEARNING_FACTOR, UNIFORM_FACTOR
 from kernelbandits.policies.experts.base import Expert, Panel, memo_array, saved_log_weights
 from kernelbandits.policies.experts.exp4 import ConfidentWeights
 from kernelbandits.policies.experts.expert_policy import UnitRewardPolicy
@@ -67,6 +67,8 @@ class VE(UnitRewardPolicy):
         δ.
     uniform_rounds
         τ; None: that of the proof.
+    exploration
+        Factor of the confidence term, as in EXP4.P. "theory" is 1.
     uniform_factor
         Factor of p_min, as in EXP4.P. "theory" is 1.
     learning_factor
@@ -106,6 +108,7 @@ class VE(UnitRewardPolicy):
     uniform_rounds: Parameter[int | None, int] = parameter(
         partial(check_int, name="The number of uniform rounds"), default=None
     )
+    exploration: Parameter[float | Literal["theory"], float] = parameter(EXPLORATION_FACTOR, default=0.1, theory=1.0)
     uniform_factor: Parameter[float | Literal["theory"], float] = parameter(UNIFORM_FACTOR, default=0.3, theory=1.0)
     learning_factor: Parameter[float | Literal["theory"], float] = parameter(LEARNING_FACTOR, default=30.0, theory=1.0)
 
@@ -188,6 +191,7 @@ class VE(UnitRewardPolicy):
             len(experts),
             horizon=rounds,
             failure_probability=failure,
+            exploration=self.exploration,
             uniform_factor=self.uniform_factor,
             learning_factor=self.learning_factor,
         )

@@ -91,8 +91,10 @@ def test_the_choice_is_the_definition(kernel, draw):
     assert policy.balls.radii.tolist() == [ball[1] for ball in slow.balls]
 
 
-def trained(n_rounds=200, exploration=FACTOR, **arguments):
-    policy = kb.ContextualZooming(Gaussian(length_scale=0.5), horizon=HORIZON, exploration=exploration, **arguments)
+def trained(n_rounds=200, exploration=FACTOR, norm_bound=1.0, **arguments):
+    policy = kb.ContextualZooming(
+        Gaussian(length_scale=0.5), horizon=HORIZON, norm_bound=norm_bound, exploration=exploration, **arguments
+    )
     rng = np.random.default_rng(1)
     for _ in range(n_rounds):
         decision = policy.choose(rng.uniform(size=(5, 2)))
@@ -211,7 +213,8 @@ def test_it_learns_where_the_best_action_lies():
     rewards = 1.0 - np.abs(actions[:, 0] - 0.7)
     lost = {}
     for factor in (1.0, 0.05):
-        policy, rng = kb.ContextualZooming(Linear(), horizon=2000, exploration=factor), np.random.default_rng(6)
+        policy = kb.ContextualZooming(Linear(), horizon=2000, norm_bound=1.0, exploration=factor)
+        rng = np.random.default_rng(6)
         plays = policy.play([actions] * 1000, np.clip(rewards + 0.05 * rng.normal(size=(1000, 20)), 0, 1))
         lost[factor] = (1.0 - rewards[plays.action]).mean()
 

@@ -8,7 +8,7 @@ import kernelbandits as kb
 from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.policies.experts import UniformExpert, constant_experts, linear_experts, stump_experts
 
-HORIZON, DELTA, FACTOR, SPEED = 130, 0.07, 1.3, 2.2
+HORIZON, DELTA, FACTOR, SPEED, BONUS = 130, 0.07, 1.3, 2.2, 0.6
 
 
 def experts():
@@ -16,7 +16,7 @@ def experts():
 
 
 def a_policy(**options):
-    rates = {"uniform_factor": FACTOR, "learning_factor": SPEED}
+    rates = {"exploration": BONUS, "uniform_factor": FACTOR, "learning_factor": SPEED}
     return kb.EXP4P(experts(), horizon=HORIZON, failure_probability=DELTA, seed=2, **rates, **options)
 
 
@@ -34,7 +34,7 @@ def products(run):
         stated.append(p)
         estimate = [reward / p[j] if j == action else 0.0 for j in range(n)]
         spread = [sum(xi[j] / p[j] for j in range(n)) for xi in advice]
-        bonus = sqrt(log(m / DELTA) / (n * HORIZON))
+        bonus = BONUS * sqrt(log(m / DELTA) / (n * HORIZON))
         weights = [
             w * exp(SPEED * floor / 2 * (float(xi @ estimate) + v * bonus))
             for w, xi, v in zip(weights, advice, spread, strict=True)
@@ -94,7 +94,7 @@ def test_estimated_rewards_and_spreads_of_experts_are_unbiased_by_enumeration():
     contexts, rewards = rng.normal(size=(4, 3)), rng.uniform(size=4)
     advice = np.array([expert.advise(contexts) for expert in experts()])
     probabilities, rate = policy.probabilities(contexts), SPEED * policy.floor(4) / 2.0
-    bonus = (advice @ (1 / probabilities)) * sqrt(log(8 / DELTA) / (4 * HORIZON))
+    bonus = BONUS * (advice @ (1 / probabilities)) * sqrt(log(8 / DELTA) / (4 * HORIZON))
 
     mean, found = 0.0, set()
     while len(found) < 4:
