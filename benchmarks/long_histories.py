@@ -2,6 +2,7 @@
 
     python -m benchmarks.long_histories                    everything; hours on one core, because of the exact runs
     python -m benchmarks.long_histories --only real --methods "budget 500" --rounds 10000
+    python -m benchmarks.long_histories --missing          what is not stored yet, so that a run can be interrupted
     python -m benchmarks.long_histories --page             writes the page and the figure again from the stored numbers
 
 Data sets are read from the folder KERNELBANDITS_DATA. Results are kept in a JSON file beside the page and merged, so
@@ -177,8 +178,8 @@ def _telescope(path: Path) -> tuple[np.ndarray[Any, Any], list[str]]:
 
 
 def measure(problem: Problem, method: str, seed: int, horizon: int) -> dict[str, Any]:
-    """Play one method; regret, seconds and bytes at the checkpoints."""
-    policy, regret, seconds = problem.policy(method, seed), 0.0, 0.0
+    """Play one method; regret, seconds and bytes at the checkpoints, and the largest inflation of any round."""
+    policy, regret, seconds, inflation = problem.policy(method, seed), 0.0, 0.0, 1.0
     rows: list[dict[str, float]] = []
     t = 0
     for contexts, world, expected in problem.rounds(seed):
@@ -194,15 +195,17 @@ def measure(problem: Problem, method: str, seed: int, horizon: int) -> dict[str,
         policy.learn(decision, reward)
         seconds += process_time() - again + middle - start
         regret += float(np.max(expected) - expected[decision.action])
+        certificate = getattr(policy.posterior, "certificate", None)
+        if certificate is not None:
+            inflation = max(inflation, certificate.inflation)
         if t in CHECKPOINTS or t == horizon:
             rows.append({"round": t, "regret": regret, "seconds": seconds, "bytes": _bytes_of(policy)})
         if t == horizon:
             break
-    certificate = getattr(policy.posterior, "certificate", None)
     atoms = policy.posterior.size if certificate is None else certificate.n_atoms
     return {
         "part": problem.part, "problem": problem.name, "method": method, "seed": seed, "rows": rows, "atoms": atoms,
-        "load": load(),
+        "inflation": inflation, "load": load(),
     }  # fmt: skip
 
 
@@ -220,16 +223,18 @@ def _bytes_of(policy: Any) -> int:
 def page(results: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     """Tables of what was measured; what was not is absent."""
     lines = ["# Long histories, measured", "", INTRODUCTION, "", *_figure(results)]
-    lines += ["| problem | method | seeds | rounds | regret | of exact | seconds | rounds per second | atoms |"]
-    lines += ["| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines += ["| problem | method | seeds | rounds | regret | of exact | inflation | seconds | rounds/s | atoms |"]
+    lines += ["| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for (name, method), runs in _grouped(results).items():
         at = min(runs[0]["rows"][-1]["round"], *(run["rows"][-1]["round"] for run in runs))
         ends = [next(row for row in run["rows"] if row["round"] == at) for run in runs]
         regret, seconds = np.mean([row["regret"] for row in ends]), np.mean([row["seconds"] for row in ends])
         ratio = _ratio(results, name, runs, at)
         atoms = np.mean([run["atoms"] for run in runs])
+        factors = [run["inflation"] for run in runs if "inflation" in run]
+        inflation = f"{max(factors):.3g}" if len(factors) == len(runs) else ""
         lines.append(
-            f"| {name} | {method} | {len(runs)} | {at:,} | {regret:,.1f} | {ratio} | {seconds:.3g} | "
+            f"| {name} | {method} | {len(runs)} | {at:,} | {regret:,.1f} | {ratio} | {inflation} | {seconds:.3g} | "
             f"{at / seconds:,.0f} | {atoms:,.0f} |"
         )
     lines += [
@@ -354,6 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     store = given.into.with_suffix(".json")
     stored = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {"runs": []}
     limit_blas(1)
+    kb.compile_ahead()
     chosen = [] if given.page else problems(given.data, given.telescope)
     for problem in chosen:
         if given.only and not problem.part.startswith(given.only) and not problem.name.startswith(given.only):
@@ -362,8 +368,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if given.methods and method not in given.methods:
                 continue
             for seed in range(given.seeds):
-                run = measure(problem, method, seed, min(given.rounds or problem.horizon, problem.horizon))
-                key = (run["problem"], run["method"], run["seed"])
+                key, horizon = (problem.name, method, seed), min(given.rounds or problem.horizon, problem.horizon)
+                if given.missing and _is_stored(stored["runs"], key, horizon):
+                    continue
+                run = measure(problem, method, seed, horizon)
                 others = [one for one in stored["runs"] if (one["problem"], one["method"], one["seed"]) != key]
                 stored = {"runs": [*others, run], "machine": machine(), "versions": versions()}
                 store.write_text(json.dumps(stored, indent=1), encoding="utf-8")
@@ -378,12 +386,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 ABOUT: Final = ("machine", "versions")
 
 
+def _is_stored(runs: Sequence[dict[str, Any]], key: tuple[str, str, int], horizon: int) -> bool:
+    """Whether a run of at least so many rounds is there."""
+    return any(
+        (run["problem"], run["method"], run["seed"]) == key and run["rows"][-1]["round"] >= horizon for run in runs
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.long_histories")
     parser.add_argument("--only", default="", metavar="NAME", help="real, scaling, million, published or a problem")
     parser.add_argument("--methods", nargs="*", default=(), metavar="METHOD", help='such as "budget 500" or exact')
     parser.add_argument("--rounds", type=int, help="at most so many rounds")
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 0")
+    parser.add_argument("--missing", action="store_true", help="measure only what is not stored yet")
     parser.add_argument("--telescope", type=Path, help="the file magic04.data of the UCI repository")
     parser.add_argument("--page", action="store_true", help="measure nothing; write the page again")
     default = Path(os.environ.get("KERNELBANDITS_DATA", "data"))

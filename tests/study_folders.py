@@ -28,7 +28,7 @@ def job_columns(trace, *, every=1, dimensions=()):
         covered.append((total, regret, potential, n_covered))
     names = ("action", "reward", "expected", "best", "propensity", "mean", "width", "exploration", "stage")
     columns = {"round": np.array(rows) + 1}
-    columns |= {name: getattr(trace, name)[rows] for name in (*names, "n_actions", "log_det_gain")}
+    columns |= {name: getattr(trace, name)[rows] for name in (*names, "n_actions", "log_det_gain", "inflation")}
     for place, name in enumerate(("total_reward", "regret", "potential", "n_covered")):
         columns[name] = np.array([covered[t][place] for t in rows])
     known = dict(dimensions)
@@ -76,8 +76,8 @@ def write_head(folder, jobs, **values):
     (Path(folder) / "study.json").write_text(json.dumps(usual | values), encoding="utf-8")
 
 
-def simple_columns(regret, *, total_reward=None, n_covered=-1, rounds=None):
-    """A job made of one curve: the regret after each recorded round."""
+def simple_columns(regret, *, total_reward=None, n_covered=-1, rounds=None, inflation=None):
+    """A job made of one curve: the regret after each recorded round; without inflation, as an earlier version wrote."""
     regret = np.asarray(regret, dtype=np.float64)
     rounds = np.arange(1, len(regret) + 1) if rounds is None else np.asarray(rounds)
     total = rounds - regret if total_reward is None else np.asarray(total_reward, dtype=np.float64)
@@ -90,6 +90,7 @@ def simple_columns(regret, *, total_reward=None, n_covered=-1, rounds=None):
         "stage": np.full(len(rounds), -1),
         "n_actions": np.full(len(rounds), 2),
         "log_det_gain": np.log1p(rounds.astype(float)),
+        **({} if inflation is None else {"inflation": np.asarray(inflation, dtype=np.float64)}),
         "total_reward": total,
         "regret": regret,
         "potential": regret + 1.0,

@@ -63,7 +63,7 @@ class Problem:
     def sor_width(self):
         """The width without what the dictionary leaves unexplained."""
         located = self.posterior._locate(self.queries)
-        return np.sqrt(self.posterior._projection.explained(located))
+        return np.sqrt(located.explained)
 
 
 SEEDS = range(60)

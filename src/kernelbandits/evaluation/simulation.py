@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
-from math import isnan, log1p, nan
+from math import isnan, log1p, nan, sqrt
 from sys import maxsize
 from time import perf_counter
 from typing import Any, Final
@@ -176,7 +176,9 @@ class Driver:
 
         if is_learned:
             self._gain.add(decision.width)
-        self.recorder.record(observed, decision, reward, log_det_gain=self._gain.now, seconds=seconds)
+        self.recorder.record(
+            observed, decision, reward, log_det_gain=self._gain.now, inflation=_inflation(self._policy), seconds=seconds
+        )
         self.n_finished += 1
         return 1
 
@@ -202,7 +204,7 @@ class Driver:
         known = None if all(each is None for each in ids) else ids
         began = perf_counter()
         plays = self._policy.play(contexts, [rewards for _, rewards in rounds], ids=known)
-        seconds = (perf_counter() - began) / len(rounds)
+        seconds, inflation = (perf_counter() - began) / len(rounds), _inflation(self._policy)
         for t, (observed, rewards) in enumerate(rounds):
             self._gain.add_played(plays.width[t])
             decision = Decision(
@@ -214,9 +216,20 @@ class Driver:
                 propensity=plays.propensity[t],
                 n_actions=len(rewards),
             )
-            self.recorder.record(observed, decision, plays.reward[t], log_det_gain=self._gain.now, seconds=seconds)
+            self.recorder.record(
+                observed, decision, plays.reward[t], log_det_gain=self._gain.now, inflation=inflation, seconds=seconds
+            )
         self.n_finished += len(rounds)
         return len(rounds)
+
+
+def _inflation(policy: Policy) -> float:
+    """1 + sqrt(residual/γ) of the posterior; nan if the policy has none."""
+    posterior = getattr(policy, "posterior", None)
+    if posterior is None:
+        return nan
+    residual = getattr(posterior, "residual", 0.0)  # any object may be the posterior of a policy of one's own
+    return 1.0 + sqrt(residual / posterior.regularization) if residual else 1.0
 
 
 def _needs_single_steps(observed: Round, rewards: Vector) -> bool:

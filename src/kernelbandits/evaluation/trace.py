@@ -63,6 +63,10 @@ class Trace:
     log_det_gain: Vector
     """ln det(I + K/γ) after the round was learned; nan if the policy has no posterior."""
 
+    inflation: Vector
+    """1 + sqrt(residual/γ) after the round was learned, the factor by which an approximate posterior widens the term
+    sqrt(γ) B of its intervals: 1 for an exact posterior; nan if the policy has no posterior."""
+
     seconds: Vector
     """Time of the policy to choose and to learn; excluded from comparisons."""
 
@@ -118,7 +122,14 @@ class Recorder:
         self._contexts: list[Points] | None = [] if keep_contexts else None
 
     def record(
-        self, observed: Round, decision: Decision, reward: float, *, log_det_gain: float = nan, seconds: float = nan
+        self,
+        observed: Round,
+        decision: Decision,
+        reward: float,
+        *,
+        log_det_gain: float = nan,
+        inflation: float = nan,
+        seconds: float = nan,
     ) -> None:
         """Record one round, after the policy has learned from it."""
         expected = observed.expected
@@ -142,6 +153,7 @@ class Recorder:
             "stage": NO_STAGE if decision.stage is None else decision.stage,
             "n_actions": decision.n_actions,
             "log_det_gain": log_det_gain,
+            "inflation": inflation,
             "seconds": seconds,
         }
         for name, column in self._columns.items():

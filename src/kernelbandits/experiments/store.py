@@ -67,6 +67,9 @@ SCHEMA: Final[Mapping[str, type]] = {
 }
 """Columns of a job's file. Those after the trace sum over all rounds up to theirs, stored or not."""
 
+LATER_COLUMNS: Final = ("inflation",)
+"""Columns that files of earlier versions may lack; their values are then unknown."""
+
 TIMING_SCHEMA: Final[Mapping[str, type]] = {"round": int, "seconds": float}
 
 UNKNOWN: Final = -1
@@ -296,6 +299,14 @@ def check_format(found: Any, path: Path) -> None:
         raise DamagedFile(f"{str(path)!r} has format {found}, this version reads format {FORMAT}. {STUDY_HINT}")
 
 
+def _with_later_columns(table: pa.Table) -> pa.Table:
+    """The table with columns that did not exist when it was written."""
+    for place, name in enumerate(SCHEMA):
+        if name in LATER_COLUMNS and name not in table.column_names:
+            table = table.add_column(min(place, table.num_columns), name, [np.full(table.num_rows, np.nan)])
+    return table
+
+
 def _columns(table: pa.Table, schema: Mapping[str, type], path: Path) -> dict[str, NDArray[Any]]:
     """All columns of numbers, checked."""
     columns: dict[str, NDArray[Any]] = {}
@@ -426,7 +437,7 @@ class ResultFolder:
     def read_table(self, id: str) -> pa.Table:
         """Rows of a finished job with its metadata; DamagedFile or ForeignFile if they are not those of the job."""
         path = self.job_file(id)
-        table = read_parquet(path)
+        table = _with_later_columns(read_parquet(path))
         if read_metadata(table, path).get("id") != id:
             raise DamagedFile(f"The file {str(path)!r} holds another job. {JOB_HINT}")
         if table.column_names != list(SCHEMA):

@@ -10,9 +10,9 @@ import numpy as np
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits.errors import NotPositiveSemidefinite
 from kernelbandits.kernels import Kernel
-from kernelbandits.posterior._projection_loops import substitution_loops
+from kernelbandits.posterior._projection_loops import projection_loops
 from kernelbandits.posterior.base import check_no_overflow
-from kernelbandits.posterior.cholesky import GrowingCholesky, solve_lower
+from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky, solve_lower
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["SMALLEST_RESIDUAL", "Located", "Projection"]
@@ -23,9 +23,9 @@ SMALLEST_RESIDUAL: Final = 1e-10
 INDEFINITE: Final = 1e-5
 """Fraction of k(x, x) that may be missing: nearly dependent atoms explain up to 2e-6 too much."""
 
-FEW_POINTS: Final = 8
-"""Largest number of points for which a compiled substitution is faster than BLAS: 500 atoms and two points take 20 µs
-instead of 53."""
+FEW_POINTS: Final = 24
+"""Largest number of points for which compiled substitutions are faster than BLAS: with 1,000 atoms, 10 points take
+0.6 ms instead of 0.9 and 20 points 1.0 instead of 1.3; 32 take as long either way."""
 
 FEWEST_BUFFERED: Final = 64
 BUFFERED_SHARE: Final = 4
@@ -34,34 +34,45 @@ Below, a new factor costs more than the changes; above, the changes cost more th
 
 
 class _Triangle:
-    """A growing factor as one contiguous matrix, for queries: BLAS would copy a part of a larger one in every call."""
+    """A growing factor as one matrix with spare capacity, for queries."""
 
-    __slots__ = ("_factor", "_size", "_whole")
+    __slots__ = ("_corner", "_factor", "_rows", "_size")
 
     def __init__(self) -> None:
         self._factor: GrowingCholesky | None = None
         self._size = 0
-        self._whole: Matrix = np.zeros((0, 0))
+        self._rows: Matrix = np.zeros((0, 0))
+        self._corner: Matrix | None = None
+
+    def rows(self, factor: GrowingCholesky) -> Matrix:
+        """L in the corner of a larger matrix, whose other entries mean nothing; appended to as the factor grows."""
+        size, rows = factor.size, self._rows
+        known = self._size if factor is self._factor and self._size <= size else 0
+        if factor is not self._factor or known < size:
+            if size > len(rows):
+                rows = np.zeros((size + size // 4, size + size // 4))
+                rows[:known, :known] = self._rows[:known, :known]
+            for panel in factor.panels[known // PANEL :]:
+                first = max(0, known - panel.start)
+                here = slice(panel.start + first, panel.start + panel.n_rows)
+                rows[here, : panel.start] = panel.left[first : panel.n_rows]
+                rows[here, panel.rows] = panel.corner[first : panel.n_rows, : panel.n_rows]
+            self._rows, self._corner, self._size, self._factor = rows, None, size, factor
+        return rows
 
     def solve(self, factor: GrowingCholesky, right: Matrix) -> Matrix:
-        """L⁻¹ B, as far as L goes, in the place of B; B must be C-contiguous."""
-        if factor is not self._factor or factor.size != self._size:
-            whole = np.zeros((factor.size, factor.size))
-            for panel in factor.panels:
-                whole[panel.rows, : panel.start] = panel.left[: panel.n_rows]
-                whole[panel.rows, panel.rows] = panel.triangle()
-            self._factor, self._size, self._whole = factor, factor.size, whole
-        n_columns = right.shape[1]
-        if not (self._size and n_columns):
-            return right
-        if n_columns <= FEW_POINTS and self._size == len(right):
-            if substitution_loops.is_compiled:
-                rows = np.array(right.T, order="C")
-                substitution_loops.substitute(self._whole, rows)
-                return rows.T
-            substitution_loops.record_work(self._size**2 * n_columns)
-        solve_lower(self._whole, right[: self._size])
+        """L⁻¹ B by BLAS, as far as L goes, in the place of B; B must be C-contiguous."""
+        rows, size = self.rows(factor), factor.size
+        if size and right.shape[1]:
+            corner = self._corner
+            if corner is None:  # contiguous, or BLAS would copy it in every call
+                self._corner = corner = rows[:size, :size].copy()
+            solve_lower(corner, right[:size])
         return right
+
+    def forget(self) -> None:
+        """Read the factor again: it has lost rows, and others may take their places."""
+        self._factor, self._corner = None, None
 
     def __reduce__(self) -> tuple[type[_Triangle], tuple[()]]:
         """Copy as an empty one."""
@@ -86,11 +97,20 @@ class Located(NamedTuple):
     residual: Vector
     """k(x, x) − ‖z‖², at least 0."""
 
+    mean: Vector
+    """Mean: vᵀw."""
+
+    explained: Vector
+    """zᵀ G⁻¹ z = ‖v‖² − ‖c‖²."""
+
     def column(self, place: int) -> Located:
         """One of the points."""
         part = slice(place, place + 1)
-        _, coordinates, whitened, changes, _ = self
-        return Located(self.prior[part], coordinates[:, part], whitened[:, part], changes[:, part], self.residual[part])
+        prior, coordinates, whitened, changes, residual, mean, explained = self
+        return Located(
+            prior[part], coordinates[:, part], whitened[:, part], changes[:, part], residual[part], mean[part],
+            explained[part],
+        )  # fmt: skip
 
 
 class Projection:
@@ -145,8 +165,12 @@ class Projection:
             self.size, self._store, self._lower, self._factor, factor_size, self._precision, self._changes,
             self._buffered, self._n_buffered, self._moments, self._target, self.log_det_gain, self.fit,
         ) = mark  # fmt: skip
-        self._lower.truncate(self.size)
-        self._factor.truncate(factor_size)
+        for factor, size, triangle in (
+            (self._lower, self.size, self._lower_triangle), (self._factor, factor_size, self._factor_triangle),
+        ):  # fmt: skip
+            if factor.size > size:
+                factor.truncate(size)
+                triangle.forget()
 
     # -- querying ------------------------------------------------------------------------------------------------------
 
@@ -172,41 +196,55 @@ class Projection:
         return self._factor
 
     def locate(self, points: Points, prior: Vector) -> Located:
-        """Coordinates of points with these k(x, x)."""
+        """Points with these k(x, x)."""
+        coordinates, residual = self.coordinates(points, prior)
+        return self.at(coordinates, prior, residual)
+
+    def coordinates(self, points: Points, prior: Vector) -> tuple[Matrix, Vector]:
+        """Coordinates of points with these k(x, x), one column per point, and residuals."""
         size, n_points = self.size, len(prior)
         if not size:
-            nothing = np.zeros((0, n_points))
-            return Located(prior, nothing, nothing, np.zeros((self._n_buffered, n_points)), prior)
+            return np.zeros((0, n_points)), prior
         with limit_blas_threads(float(size) ** 2 * n_points):
-            similarity = np.ascontiguousarray(self.kernel.gram(self.points, points))
-            coordinates = self._lower_triangle.solve(self._lower, similarity)
-        residual = prior - np.einsum("mn,mn->n", coordinates, coordinates)
+            similarity = self.kernel.gram(self.points, points)
+            if self._is_compiled(n_points):
+                rows = np.array(similarity.T, order="C")
+                projection_loops.substitute(self._lower_triangle.rows(self._lower), rows)
+                coordinates, residual = rows.T, prior - np.einsum("nm,nm->n", rows, rows)
+            else:
+                coordinates = self._lower_triangle.solve(self._lower, np.ascontiguousarray(similarity))
+                residual = prior - np.einsum("mn,mn->n", coordinates, coordinates)
         check_no_overflow(residual)
         if not self._is_certified and (residual < -INDEFINITE * prior).any():
             raise NotPositiveSemidefinite(
                 "These similarities are not positive semi-definite: the dictionary explains more than k(x, x). Nothing "
                 "was changed. Repair them first: kb.kernels.repair(table, method='clip')."
             )
-        return self.at(coordinates, prior, np.maximum(residual, 0.0))
+        return coordinates, np.maximum(residual, 0.0, out=residual)
 
     def at(self, coordinates: Matrix, prior: Vector, residual: Vector) -> Located:
         """Points with known coordinates, one column per point."""
-        size = self.size
+        size, n_points, used = *coordinates.shape, self._n_buffered
+        if self._is_compiled(n_points):
+            rows = np.array(coordinates.T, order="C")
+            changed, found = np.empty((n_points, used)), np.empty((2, n_points))
+            projection_loops.substitute(self._factor_triangle.rows(self._factor), rows)
+            projection_loops.describe(self._changes, self._target, rows, changed, found)
+            return Located(prior, coordinates, rows.T, changed.T, residual, found[0], found[1])
         with limit_blas_threads(float(size) * coordinates.size):
             whitened = self._factor_triangle.solve(self._factor, np.array(coordinates, order="C"))
-            changes = self._changes[: self._n_buffered, :size] @ whitened
-        return Located(prior, coordinates, whitened, changes, residual)
+            changes = self._changes[:used, :size] @ whitened
+        explained = np.einsum("mn,mn->n", whitened, whitened) - np.einsum("pn,pn->n", changes, changes)
+        mean: Vector = self._target @ whitened
+        return Located(prior, coordinates, whitened, changes, residual, mean, np.maximum(explained, 0.0))
 
-    def mean(self, located: Located) -> Vector:
-        """Mean at each point."""
-        mean: Vector = self._target @ located.whitened
-        return mean
-
-    def explained(self, located: Located) -> Vector:
-        """zᵀ G⁻¹ z of each point."""
-        _, _, whitened, changes, _ = located
-        squares: Vector = np.einsum("mn,mn->n", whitened, whitened) - np.einsum("pn,pn->n", changes, changes)
-        return np.maximum(squares, 0.0, out=squares)
+    def _is_compiled(self, n_points: int) -> bool:
+        """Whether a query of so many points is answered by compiled kernels."""
+        if not 0 < n_points <= FEW_POINTS:
+            return False
+        if not projection_loops.is_compiled:
+            projection_loops.record_work(self.size**2 * n_points)
+        return projection_loops.is_compiled
 
     def covariance(self, left: Located, right: Located) -> Matrix:
         """zᵀ G⁻¹ z' of every pair."""
@@ -229,16 +267,16 @@ class Projection:
         """Add `count` observations of one located point with reward sum `total`."""
         size, used = self.size, self._n_buffered
         z, v, c = located.coordinates[:, 0], located.whitened[:, 0], located.changes[:, 0]
+        mean = float(located.mean[0])
         self._make_room(used + 1, size)
         gain = v - c @ self._changes[:used, :size]  # (I + VVᵀ)⁻¹ v
-        explained = count * max(0.0, float(v @ v) - float(c @ c))
+        explained = count * float(located.explained[0])
         grown = sqrt(1.0 + explained)
         change, kept = self._changes[used], self._buffered[used]
         change[size:] = kept[size:] = 0.0
         np.multiply(gain, sqrt(count) / grown, out=change[:size])
         np.multiply(z, sqrt(count), out=kept[:size])
         self._n_buffered = used + 1
-        mean = float(v @ self._target)
         surprise = (total - count * mean) / (1.0 + explained)
         self.fit += mean * total + surprise * (total / count * explained + mean)
         self._target = self._target + gain * surprise
@@ -317,15 +355,15 @@ class Projection:
         """
         from scipy.linalg.lapack import dpstrf
 
-        located = self.locate(points, prior)
-        left = self.kernel.gram(points) - located.coordinates.T @ located.coordinates
+        known, _ = self.coordinates(points, prior)
+        left = self.kernel.gram(points) - known.T @ known
         smallest = max(least, SMALLEST_RESIDUAL * float(prior.max(initial=0.0)))
         factor, order, rank, _ = dpstrf(left.T, tol=smallest, lower=1)
         rank = min(rank, most)
         chosen = order[:rank].astype(np.intp) - 1
         rows = np.empty((rank, len(prior)))
         rows[:, order - 1] = np.tril(factor)[:, :rank].T
-        return chosen, np.vstack([located.coordinates, rows])
+        return chosen, np.vstack([known, rows])
 
     def append(self, points: Points, coordinates: Matrix) -> None:
         """Append atoms with these coordinates, the last ones triangular. G and b must be set afterwards."""

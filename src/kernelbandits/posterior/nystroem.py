@@ -470,9 +470,10 @@ class NystroemPosterior(RecordedPosterior):
         n_slots, size = self.record.n_slots, self._projection.size
         self._make_room(n_slots, size)
         for block, part in blocks(self.kernel.kind, self.record.points, size):
-            located = self._locate(part)
-            self._rows[block, :size] = located.coordinates.T
-            self._left[block], self._prior[block] = located.residual, located.prior
+            with np.errstate(over="ignore", invalid="ignore"):  # rejected with a clear error
+                prior = self.kernel.diagonal(part)
+                coordinates, self._left[block] = self._projection.coordinates(part, prior)
+            self._rows[block, :size], self._prior[block] = coordinates.T, prior
         self._n_rows = n_slots
         self._projection.replace(self._rows[:n_slots, :size].T, *self._totals())
 
@@ -584,7 +585,7 @@ class NystroemPosterior(RecordedPosterior):
     def squared_widths(self) -> Vector:
         """Width² of every stored point."""
         located = self._at(np.arange(self._n_rows))
-        return self._projection.explained(located) + located.residual / self.regularization
+        return located.explained + located.residual / self.regularization
 
     @handles_transaction
     def uniforms(self, n: int) -> Vector:
@@ -619,12 +620,11 @@ class NystroemPosterior(RecordedPosterior):
         return Prediction(mean, width, self._error(width, prior))
 
     def _answer(self, located: Located) -> tuple[Vector, Vector]:
-        projection = self._projection
         if self._batch_factor is not None and self.dictionary.delays_means:
             mean = self._batch_weights @ located.coordinates
         else:
-            mean = projection.mean(located)
-        squared = projection.explained(located) + located.residual / self.regularization
+            mean = located.mean
+        squared = located.explained + located.residual / self.regularization
         return mean, np.maximum(squared, located.prior / (self.regularization + self._trace))
 
     def _predict(self, points: Points) -> tuple[Vector, Vector]:

@@ -6,7 +6,7 @@ from kernelbandits.environments import DrawnRounds, Round, SyntheticRKHS
 from kernelbandits.evaluation import simulate
 from kernelbandits.evaluation.simulation import InformationGain
 from kernelbandits.kernels import Delta, Gaussian, Linear
-from kernelbandits.policies import CGPUCB, GPUCB, OFUL, KernelUCB, LinUCB
+from kernelbandits.policies import CGPUCB, GPUCB, OFUL, KernelUCB, LinUCB, UniformRandom
 from kernelbandits.posterior import posterior_factory
 from kernelbandits.selection import Catalog
 from kernelbandits.types import Pairs
@@ -105,3 +105,31 @@ def test_beyond_a_budget_it_is_the_bound_of_the_certificate():
 
     assert policy.posterior.certificate.n_atoms == 10
     assert_allclose(trace.log_det_gain[-1], policy.posterior.log_det_gain, rtol=1e-10)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_inflation_of_every_round_is_that_of_the_certificate(late):
+    rng = np.random.default_rng(4)
+    contexts = rng.random((30, 12, 3))
+    policies = [KernelUCB(KERNEL, regularization=0.3, budget=6) for _ in range(2)]
+    rounds = [(Round(one), np.zeros(12)) for one in contexts]
+    environment = Shown(ROWS)
+    environment.start = lambda rng: DrawnRounds(iter(rounds))
+
+    inflation = simulate(environment, policies[0], horizon=30, seed=0, learn_rounds=20 if late else None).inflation
+
+    for t in range(30):
+        if t < 20 or not late:
+            policies[1].learn(policies[1].choose(contexts[t]), 0.0)
+        certificate = policies[1].posterior.certificate
+        assert inflation[t] == pytest.approx(1.0 if certificate is None else certificate.inflation)
+    assert inflation[0] == 1.0
+    assert inflation[-1] > 1.5
+
+
+def test_inflation_is_one_for_exact_posteriors_and_unknown_without_one():
+    played = simulate(Shown(ROWS), KernelUCB(Linear(), regularization=0.3), horizon=5, seed=0)
+    without = simulate(Shown(ROWS), UniformRandom(), horizon=5, seed=0)
+
+    assert played.inflation.tolist() == [1.0] * 5
+    assert np.isnan(without.inflation).all()

@@ -28,6 +28,7 @@ def a_trace(**columns):
         "stage": np.full(3, -1),
         "n_actions": np.full(3, 4),
         "log_det_gain": np.full(3, np.nan),
+        "inflation": np.full(3, np.nan),
         "seconds": np.array([0.1, 0.2, 0.3]),
         "spec": {"horizon": 3},
     }
@@ -59,6 +60,7 @@ def test_columns_are_everything_but_the_spec():
         "stage",
         "n_actions",
         "log_det_gain",
+        "inflation",
         "seconds",
     ]
     assert len(a_trace()) == 3

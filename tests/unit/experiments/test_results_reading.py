@@ -46,6 +46,19 @@ def test_curves_are_those_of_the_runs(tmp_path):
     assert_allclose(played.mean_rewards, [traces[1].reward.mean(), traces[0].reward.mean()])
 
 
+def test_a_column_that_an_earlier_version_did_not_write_is_unknown(tmp_path):
+    jobs = [
+        write_job(tmp_path, environment="w", policy=name, seed=0, columns=simple_columns([1.0, 2.0], inflation=values))
+        for name, values in (("earlier", None), ("now", [1.0, 1.5]))
+    ]
+    write_head(tmp_path, jobs, seeds=[0])
+
+    played = read_results(tmp_path).environments["w"]
+
+    assert np.isnan(played["earlier"].curves("inflation")).all()
+    assert_array_equal(played["now"].curves("inflation"), [[1.0, 1.5]])
+
+
 def test_a_complete_study_has_no_gaps(tmp_path):
     a_folder(tmp_path)
 

@@ -109,6 +109,11 @@ def list_figures(
             meaning="Number of directions that contain most of the points chosen so far, computed at a few rounds.",
         ),
         *_curve_figures(
+            environments, styles, _inflation, "certificate", "Certified inflation", "Information", from_zero=False,
+            meaning="1 + sqrt(residual/γ): the factor by which policies with an approximate posterior widen the term "
+            "sqrt(γ) B of their intervals. 1 where it is exact.",
+        ),
+        *_curve_figures(
             environments, styles, _seconds, "time", "Seconds per round", "Time", log_y=True,
             meaning="Time to choose and to learn on the machine of the study, averaged over intervals of rounds.",
         ),
@@ -197,6 +202,12 @@ def _mean_reward(runs: PolicyRuns) -> tuple[Indices, Matrix]:
 
 def _information_gain(runs: PolicyRuns) -> tuple[Indices, Matrix]:
     return runs.rounds, runs.curves("log_det_gain") / 2.0
+
+
+def _inflation(runs: PolicyRuns) -> tuple[Indices, Matrix]:
+    """Certified inflation of a policy whose posterior is approximate at some time."""
+    inflation = runs.curves("inflation")
+    return runs.rounds, inflation if (inflation > 1.0).any() else np.full_like(inflation, np.nan)
 
 
 def _effective_dimension(runs: PolicyRuns) -> tuple[Indices, Matrix]:

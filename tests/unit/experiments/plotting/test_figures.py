@@ -71,6 +71,24 @@ def test_every_figure_has_its_name_and_tells_repeats_and_interval(tmp_path):
         assert one.alt_text
 
 
+def test_certificates_are_shown_where_a_posterior_is_approximate(tmp_path):
+    inflation = {"exact": np.ones(4), "budget": np.array([1.0, 1.0, 2.0, 3.0]), "chance": np.full(4, np.nan)}
+    jobs = [
+        write_job(
+            tmp_path, environment="w", policy=label, seed=0,
+            columns=simple_columns([1.0, 2.0, 3.0, 4.0], inflation=values),
+        )
+        for label, values in inflation.items()
+    ]  # fmt: skip
+    write_head(tmp_path, jobs, horizon=4, seeds=[0])
+    shown = drawing(read_results(tmp_path), "certificate")
+
+    assert shown.section == "Information"
+    assert "Certified inflation in w: budget 3." in shown.alt_text
+    assert "exact" not in shown.alt_text
+    assert svg(shown.draw("", LIGHT))
+
+
 def test_one_seed_has_no_interval(tmp_path):
     assert "no interval" in drawing(a_study(tmp_path, ["a"], n_seeds=1), "reward").caption
 
