@@ -51,7 +51,7 @@ class Connections:
 
     async def send(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         """Send a request; return status and body of the answer."""
-        data = b"" if body is None else json.dumps(body).encode()
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nhost: x\r\n"
         head += f"content-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
         reader, writer = self._free.pop() if self._free else await asyncio.open_connection(self._host, self._port)
@@ -165,7 +165,10 @@ class Traffic:
     def __init__(self, connections: Connections, *, n_contexts: int = 500, n_actions: int = 50) -> None:
         draw = random.Random(0)
         self._contexts = [[round(draw.gauss(0, 1), 3) for _ in range(COLUMNS)] for _ in range(n_contexts)]
-        self._connections, self._n_actions, self._draw = connections, n_actions, draw
+        self._connections, self._draw = connections, draw
+        self._requests = [
+            self._request(n_actions) for _ in range(n_contexts)
+        ]  # written out: the generator is to be quick
         self._later: set[asyncio.Task[None]] = set()
 
     async def create(self, name: str, **settings: Any) -> None:
@@ -175,14 +178,15 @@ class Traffic:
             status, answer = await self._connections.send("POST", path, content)
             assert status == 200, answer
 
-    def request(self) -> dict[str, Any]:
+    def _request(self, n_actions: int) -> bytes:
         """A decision request."""
-        rows = self._draw.sample(range(len(self._contexts)), self._n_actions)
-        return {"actions": [{"id": f"a{row}", "x": self._contexts[row]} for row in rows]}
+        rows = self._draw.sample(range(len(self._contexts)), n_actions)
+        return json.dumps({"actions": [{"id": f"a{row}", "x": self._contexts[row]} for row in rows]}).encode()
 
     async def decide(self, name: str, id: str) -> tuple[int, bytes]:
         """One decision."""
-        return await self._connections.send("PUT", f"/v1/experiments/{name}/decisions/{id}", self.request())
+        body = self._draw.choice(self._requests)
+        return await self._connections.send("PUT", f"/v1/experiments/{name}/decisions/{id}", body)
 
     async def reward(self, name: str, id: str) -> tuple[int, bytes]:
         """One reward."""

@@ -147,6 +147,7 @@ class LiveExperiment:
         self._closed: OrderedDict[str, Entry] = OrderedDict()
         self._bodies: OrderedDict[str, DecisionBody] = OrderedDict()
         self._fresh: dict[str, DecisionBody] = {}  # of decisions that are not committed
+        self._fallbacks: dict[str, DecisionBody] = {}  # likewise, of those that the learner has not seen
         self._heap: list[tuple[float, str]] = []
         self._order: deque[str] = deque()  # decisions in order of their rows, for learn_on="close"
         self.stats = {"decisions": 0, "rewards": 0, "late": 0, "fallback": 0, "rejected": 0}
@@ -222,9 +223,9 @@ class LiveExperiment:
 
     # -- deciding ----------------------------------------------------------------------------------------------------
 
-    def decide(self, id: str, request: DecisionRequest, now: float) -> Outcome:
+    def decide(self, id: str, request: DecisionRequest, now: float, digest: str | None = None) -> Outcome:
         """Choose, or answer as before if the id is known."""
-        digest = digest_text(request)
+        digest = digest or digest_text(request)
         known = self.known_decision(id, digest)
         if known is not None:
             return known
@@ -365,18 +366,19 @@ class LiveExperiment:
             return points_of(request.actions, request.context)
         return points_of(Action(id, x) for id, x in self.items.items())
 
-    def fallback(self, id: str, request: DecisionRequest, now: float) -> tuple[DecisionBody, Draft]:
+    def fallback(self, id: str, request: DecisionRequest, now: float, digest: str) -> tuple[DecisionBody, Draft]:
         """The decision when the learner is late: baseline or uniform, without the model; called by any thread."""
         self.require_running()
         _, ids, eligible = self.actions_of(request)
         body = DecisionBody(
-            request=request, digest=digest_text(request), mode="fallback", policy=self.active, policy_seq=0,
+            request=request, digest=digest, mode="fallback", policy=self.active, policy_seq=0,
             n_actions=len(ids) if eligible is None else int(eligible.sum()),
             places=self.reference(id, request, ids, eligible),
             closes_at=now + self.spec.wait,
             status="waiting" if request.defer else "open",
             catalog=0 if request.actions is not None else self.items_seq,
         )  # fmt: skip
+        self._fallbacks[id] = _slim(body)
         return body, self.draft_of(id, body, now)
 
     # -- actions -----------------------------------------------------------------------------------------------------
@@ -705,7 +707,7 @@ class LiveExperiment:
         self.stats["decisions"] += 1
         body = self._fresh.pop(row.id, None)
         if body is None:  # a fallback, which the learner sees here for the first time
-            body = _slim(decode_body(row))
+            body = self._fallbacks.pop(row.id, None) or _slim(decode_body(row))
             self._register(row.id, body, row.seq)
             self.stats["fallback"] += 1
             for model in self.models.values():
@@ -734,12 +736,12 @@ class LiveExperiment:
         """Read the form of the points from the catalog, or from the first decision."""
         if self.items:
             self.shape = shape_of([Action(id, x) for id, x in list(self.items.items())[:1]], None)
+            return
         for row in self._store.rows(self.name, types=("decision",)):
-            if row.body is not None:
-                request = decode_body(row).request
-                if request.actions is not None:
-                    self.shape = shape_of(request.actions, request.context)
-            break
+            request = None if row.body is None else decode_body(row).request
+            if request is not None and request.actions is not None:
+                self.shape = shape_of(request.actions, request.context)
+                return
 
     def extend(self, seconds: float) -> None:
         """Extend every open window, after the service was down."""
@@ -772,7 +774,7 @@ class LiveExperiment:
             "n_items": len(self.items),
             "n_open": len(self.entries),
             "policy_seq": 0 if model is None else model.seq,
-            "n_learned": 0 if model is None else model.policy.round_index - 1 - len(model.policy.pending),
+            "n_learned": 0 if model is None else model.n_learned,
             "n_pending": 0 if model is None else model.pending,
             "n_skipped": 0 if model is None else model.n_skipped,
             "stats": dict(self.stats),

@@ -10,7 +10,7 @@ import pytest
 
 from kernelbandits.service import Client, keys
 from kernelbandits.service.dashboard.pages import PAGES, assets
-from services import ROWS, STRINGS, Time, busy, experiment, read_news, served, settle
+from services import PATIENCE, ROWS, STRINGS, Time, busy, experiment, read_news, served, settle
 
 QUESTIONS = [
     "Is it safe?", "Better than before?", "Is it learning?", "What is it doing?", "Is the data healthy?",
@@ -50,7 +50,7 @@ class Page(HTMLParser):
 
 
 def send(service, method, path, body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE)
     connection.request(method, path, body, headers)
     response = connection.getresponse()
     text = response.read().decode()
@@ -75,7 +75,7 @@ def service(tmp_path_factory):
         experiment(found.learner, "empty", policy=ROWS, description="<script>alert(1)</script>")
         read_news(found.learner, 120, time, name="news")
         read_news(found.learner, 3, time, name="paused")
-        found.learner.transition("paused", "pause").result(5)
+        found.learner.transition("paused", "pause").result(PATIENCE)
         settle(found.learner)
         with Client(found.url) as found.client:  # opens a connection again that was idle for long
             yield found

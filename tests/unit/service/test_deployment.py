@@ -8,7 +8,7 @@ import yaml
 from kernelbandits.service.api import endpoints
 from kernelbandits.service.problems import CODES
 from kernelbandits.service.settings import Settings
-from services import ROWS, experiment, served
+from services import PATIENCE, ROWS, experiment, served
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -31,7 +31,7 @@ def family(name):
 def test_alerts_name_metrics_routes_and_codes_that_exist(tmp_path):
     with served(tmp_path) as service:
         experiment(service.learner, policy=ROWS)
-        service.learner.snapshot().result(10)
+        service.learner.snapshot().result(PATIENCE)
         text = service.app.state.service.metrics.text().decode()
     known = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     documented = set(METRIC.findall(GUIDE))
