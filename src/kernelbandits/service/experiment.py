@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
@@ -150,7 +150,8 @@ class LiveExperiment:
         self._fallbacks: dict[str, DecisionBody] = {}  # likewise, of those that the learner has not seen
         self._heap: list[tuple[float, str]] = []
         self._order: deque[str] = deque()  # decisions in order of their rows, for learn_on="close"
-        self.stats = {"decisions": 0, "rewards": 0, "late": 0, "fallback": 0, "rejected": 0}
+        self.counts: Counter[str] = Counter()
+        """Committed rows by type."""
 
     @property
     def model(self) -> Model:
@@ -247,7 +248,7 @@ class LiveExperiment:
             request=request, digest=digest, mode=mode, policy=self.active, policy_seq=self.model.seq,
             n_actions=n_actions, places=places, closes_at=now + self.spec.wait, status=status,
             catalog=0 if request.actions is not None else self.items_seq,
-            candidates=self.model.candidates(self._points(request), ids, eligible) if explained else None,
+            candidates=self._candidates(request, ids, eligible) if explained else None,
             epsilon=self.versions[self.active].epsilon,
         )  # fmt: skip
         for model in self.models.values():
@@ -314,11 +315,19 @@ class LiveExperiment:
         chosen = self.model.choose(id, contexts, ids=names, eligible=eligible, k=request.k)
         places = [place_of(decision, ids[int(decision.action)]) for decision in chosen]
         if share and len(places) == 1:
-            row = places[0].row
-            places[0].p = min(
-                1.0, (1.0 - share) * places[0].p + share * self._reference_share(request, ids, eligible, row)
-            )
+            other = self._reference_shares(request, ids, eligible)[places[0].row]
+            places[0].p = min(1.0, (1.0 - share) * places[0].p + share * float(other))
         return "policy", places
+
+    def _candidates(self, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None) -> list[Ranked]:
+        """Every eligible action, with its probability to be chosen: by the policy, the holdout or while paused."""
+        found = self.model.candidates(self._points(request), ids, eligible)
+        share = 1.0 if self.state == "paused" else self.spec.holdout
+        if share and request.k == 1 and request.taken is None:
+            other = dict(zip(ids, self._reference_shares(request, ids, eligible).tolist(), strict=True))
+            for one in found:
+                one.p = min(1.0, (1.0 - share) * one.p + share * other[one.id])
+        return found
 
     def _taken(self, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None) -> list[Place]:
         """The choice that was made elsewhere."""
@@ -329,15 +338,16 @@ class LiveExperiment:
         row = ids.index(id)
         return [Place(id=id, row=row, p=request.taken.propensity, point=self._point(request, ids, row))]
 
-    def _reference_share(
-        self, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None, row: int
-    ) -> float:
-        """Probability of a row under the choice of the holdout."""
-        rows = np.arange(len(ids)) if eligible is None else np.flatnonzero(eligible)
+    def _reference_shares(
+        self, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None
+    ) -> NDArray[np.float64]:
+        """Probability of every row under the choice of the holdout."""
+        shares = np.ones(len(ids)) if eligible is None else eligible.astype(np.float64)
         baseline = request.baseline or self.spec.baseline
-        if baseline is not None and baseline in {ids[int(one)] for one in rows}:
-            return float(ids[row] == baseline)
-        return 1.0 / len(rows)
+        if baseline in ids and shares[ids.index(baseline)]:
+            return np.array([float(id == baseline) for id in ids])
+        shares /= shares.sum()
+        return shares
 
     def reference(
         self, id: str, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None
@@ -694,6 +704,7 @@ class LiveExperiment:
 
     def committed(self, row: Row) -> None:
         """Take note of a committed row, in order, and let the models learn from it."""
+        self.counts[row.type] += 1
         if row.type == "decision":
             self._committed_decision(row)
             return
@@ -704,12 +715,10 @@ class LiveExperiment:
             apply_row(model, row, body, self.find)
 
     def _committed_decision(self, row: Row) -> None:
-        self.stats["decisions"] += 1
         body = self._fresh.pop(row.id, None)
         if body is None:  # a fallback, which the learner sees here for the first time
             body = self._fallbacks.pop(row.id, None) or _slim(decode_body(row))
             self._register(row.id, body, row.seq)
-            self.stats["fallback"] += 1
             for model in self.models.values():
                 apply_row(model, row, body, self.find)
         self._remember(row.id, body)
@@ -777,7 +786,7 @@ class LiveExperiment:
             "n_learned": 0 if model is None else model.n_learned,
             "n_pending": 0 if model is None else model.pending,
             "n_skipped": 0 if model is None else model.n_skipped,
-            "stats": dict(self.stats),
+            "rows": dict(self.counts),
         }
 
 

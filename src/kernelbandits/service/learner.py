@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -280,11 +280,7 @@ class Learner:
             self._at("recovery")
             experiment.restore_entries()
             experiment.restore_shape()
-            counts = self.store.counts(experiment.name)
-            experiment.stats["decisions"], experiment.stats["rewards"] = (
-                counts.get("decision", 0),
-                counts.get("reward", 0),
-            )
+            experiment.counts = Counter(self.store.counts(experiment.name))
         self.experiments = experiments
         self.recovered = {"seq": self.applied_seq, "seconds": monotonic() - start}
         self.state = "ready"
@@ -434,6 +430,7 @@ class Learner:
             def reply(rows: list[Row]) -> Any:
                 experiment = LiveExperiment(spec, self.store, self.limits, rows[0].seq)
                 experiment.created_at = now
+                experiment.counts.update(row.type for row in rows)
                 apply_setting(experiment, rows[1], first)
                 experiment.models["p1"] = Model("p1", policy, spec, seq=rows[1].seq)
                 self.experiments = {**self.experiments, spec.name: experiment}

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
-from kernelbandits.service import Client, keys
+from kernelbandits.service import keys
 from kernelbandits.service.dashboard.pages import PAGES, assets
-from services import PATIENCE, ROWS, STRINGS, Time, busy, experiment, read_news, served, settle
+from services import PATIENCE, ROWS, STRINGS, PatientClient, Time, busy, experiment, read_news, served, settle
 
 QUESTIONS = [
     "Is it safe?", "Better than before?", "Is it learning?", "What is it doing?", "Is the data healthy?",
@@ -77,7 +77,7 @@ def service(tmp_path_factory):
         read_news(found.learner, 3, time, name="paused")
         found.learner.transition("paused", "pause").result(PATIENCE)
         settle(found.learner)
-        with Client(found.url) as found.client:  # opens a connection again that was idle for long
+        with PatientClient(found.url, timeout=PATIENCE) as found.client:  # opens a connection again that was idle for long
             yield found
 
 
@@ -131,6 +131,15 @@ def test_every_question_is_answered(service):
     predicted = [float(one["data-y"]) for one in found.all("td") if "data-y" in one]
     assert summary["intervals"][0]["predicted"] in predicted
     assert summary["intervals"][-1]["width"] in predicted
+
+
+def test_the_first_page_counts_what_the_log_holds(service):
+    counts = service.learner.store.counts("news")
+    shown = page(service, "/").text.partition(" news ")[2]
+
+    assert counts["reward"] > 0
+    assert shown.split()[:4] == ["running", "p1", str(counts["decision"]), str(counts["reward"])]
+    assert service.client.show("news")["rows"] == counts
 
 
 def test_one_decision_is_explained(service):

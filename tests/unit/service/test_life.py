@@ -336,6 +336,15 @@ def test_propensities_of_a_holdout_are_those_of_the_mixture(tmp_path):
             live = learner.experiments["e"]
             learner.call(lambda n=number, live=live: live.cancel(f"d{n}", learner.clock.now())).result(PATIENCE)
 
+        explained = decide(learner, "explained", DecisionRequest(actions=same.actions, explain=True))
+        assert {one.id: one.p for one in explained.candidates} == {
+            "a0": pytest.approx(0.5 * 0.95),
+            "a1": pytest.approx(0.5 + 0.5 * 0.05),
+        }
+        learner.transition("e", "pause").result(PATIENCE)
+        paused = decide(learner, "paused", DecisionRequest(actions=same.actions, explain=True))
+        assert {one.id: one.p for one in paused.candidates} == {"a0": 0.0, "a1": 1.0}
+
         # the policy alone takes a0 with 0.95; the holdout takes a1
         assert share[("policy", "a0")] == pytest.approx(0.5 * 0.95)
         assert share[("holdout", "a1")] == pytest.approx(0.5 + 0.5 * 0.05)
