@@ -197,7 +197,10 @@ def read_news(learner, n, time, *, name="e", seed=0, every=8.0):
 
 
 class PatientClient(Client):
-    """A client whose experiments wait for the learner, so that no decision falls back because the machine is slow."""
+    """A client that waits, and whose experiments wait for the learner, so that a slow machine changes no answer."""
+
+    def __init__(self, url, **options):
+        super().__init__(url, **{"timeout": PATIENCE, **options})
 
     def create(self, name, policy, **settings):
         return super().create(name, policy, **{"deadline": 60.0, **settings})
@@ -222,7 +225,7 @@ def served(folder, *, settings=None, **options):
         assert thread.is_alive(), "the server did not start"
         port = server.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
-        with PatientClient(url, retries=0, timeout=PATIENCE) as client:
+        with PatientClient(url, retries=0) as client:
             yield SimpleNamespace(url=url, port=port, client=client, learner=learner, app=app)
     finally:
         server.should_exit = True

@@ -124,7 +124,7 @@ def test_keys_are_created_listed_and_revoked(service, capsys, tmp_path):
     data = ["--data", str(tmp_path / "data")]
     made = run(capsys, "keys", "create", "--scope", "read", "--scope", "decide", "--experiment", "first", *data)
     assert [one["id"] for one in run(capsys, "keys", "list", *data)] == [made["id"]]
-    with Client(service.url, key=made["key"], retries=0) as client:
+    with PatientClient(service.url, key=made["key"], retries=0) as client:
         assert client.show("first")["name"] == "first"
         assert run(capsys, "keys", "revoke", made["id"], *data)["revoked"]
         with pytest.raises(ServiceError, match="revoked"):
@@ -168,6 +168,19 @@ def test_decisions_that_were_made_elsewhere_are_imported(service, capsys, tmp_pa
     check(service.learner)
 
 
+@pytest.mark.parametrize(
+    "command", ["serve", "doctor", "tail", "erase", "keys create", "keys list", "experiment pause"]
+)
+def test_every_command_has_an_example_its_exit_status_and_json(capsys, command):
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+
+    text = capsys.readouterr().out
+    assert f"\n  kernelbandits {command}" in text
+    assert "exit status: 0" in text
+    assert "--json" in text
+
+
 def test_an_import_names_the_line_that_is_wrong(service, capsys, tmp_path):
     (tmp_path / "bad.ndjson").write_text('{"x": "text", "reward": 1}\n{"x": "text"}\n')
     assert "bad.ndjson, line 2" in run(
@@ -183,7 +196,7 @@ def test_the_client_sends_again_until_it_is_answered(tmp_path):
     with served(tmp_path / "data") as service:
         service.client.create("first", STRINGS)
         service.client.act("first", "start")
-        with PatientClient(service.url, retries=3, timeout=PATIENCE) as client:
+        with PatientClient(service.url, retries=3) as client:
             client.decide("first", [{"id": "a", "x": "one"}], id="d1")
             client._connection.sock.close()  # the connection breaks
             assert client.decide("first", [{"id": "a", "x": "one"}], id="d1")["replayed"]

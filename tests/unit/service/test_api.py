@@ -11,10 +11,10 @@ import pytest
 
 from kernelbandits.service import keys
 from kernelbandits.service.api import endpoints
-from kernelbandits.service.client import Client, ServiceError
+from kernelbandits.service.client import ServiceError
 from kernelbandits.service.schemas import Limits
 from kernelbandits.service.settings import Settings
-from services import PATIENCE, ROWS, STRINGS, busy, check, eventually, served
+from services import PATIENCE, ROWS, STRINGS, PatientClient, busy, check, eventually, served
 
 ACTIONS = [{"id": "a", "x": [0.1, 0.7]}, {"id": "b", "x": [0.3, 0.2]}]
 JSON = {"content-type": "application/json"}
@@ -352,7 +352,7 @@ def test_keys_allow_their_scopes_and_experiments_only(tmp_path):
         store = service.learner.store
         manager = keys.create_key(store, keys.SCOPES)[1]
         service.app.state.service._known_keys = (0.0, False)
-        with Client(service.url, key=manager, retries=0) as client:
+        with PatientClient(service.url, key=manager, retries=0) as client:
             for name in ("news", "other"):
                 client.create(name, ROWS)
                 client.act(name, "start")
@@ -406,7 +406,7 @@ def test_a_key_of_some_experiments_sees_only_these(tmp_path):
         for name in ("news", "other"):
             service.client.create(name, ROWS)
         secret = keys.create_key(service.learner.store, ["read", "manage"], ["news"])[1]
-        with Client(service.url, key=secret, retries=0) as client:
+        with PatientClient(service.url, key=secret, retries=0) as client:
             assert [one["name"] for one in client.request("GET", "/v1/experiments")["experiments"]] == ["news"]
             assert client.show("news")["name"] == "news"
             with pytest.raises(ServiceError, match="forbidden"):

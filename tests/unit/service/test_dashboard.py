@@ -77,7 +77,7 @@ def service(tmp_path_factory):
         read_news(found.learner, 3, time, name="paused")
         found.learner.transition("paused", "pause").result(PATIENCE)
         settle(found.learner)
-        with PatientClient(found.url, timeout=PATIENCE) as found.client:  # opens a connection again that was idle for long
+        with PatientClient(found.url) as found.client:  # opens a connection again that was idle for long
             yield found
 
 
