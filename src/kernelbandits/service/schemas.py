@@ -18,7 +18,6 @@ __all__ = [
     "ID",
     "ROWS",
     "Action",
-    "Activation",
     "Batch",
     "Block",
     "ClosedBody",
@@ -131,10 +130,6 @@ class DecisionAnswer(Struct, omit_defaults=True):
     durable: str
     replayed: bool
     candidates: list[Ranked] | None = None
-
-
-class Activation(Strict):
-    """Actions of a slate that were shown, from the top; all by default."""
 
 
 class RewardRequest(Strict):

@@ -22,6 +22,8 @@ from kernelbandits.service.model import MODEL_ROWS
 from kernelbandits.service.problems import Problem
 from kernelbandits.service.serve import hold_folder
 from kernelbandits.service.settings import Settings
+from kernelbandits.service.store import sqlite
+from service_process import upgrade
 from services import (
     PATIENCE,
     Time,
@@ -39,7 +41,10 @@ from services import (
 )
 
 SCRIPT = Path(__file__).parents[2] / "service_process.py"
-POINTS = ("decide", "scored", "before commit", "after commit", "apply", "snapshot", "snapshot written", "recovery")
+POINTS = (
+    "decide", "scored", "before commit", "inside commit", "after commit", "apply", "checkpoint", "snapshot",
+    "snapshot written", "recovery",
+)  # fmt: skip
 
 
 class Process:
@@ -137,9 +142,25 @@ def texts_request(texts):
     return DecisionRequest(actions=[Action(one["id"], one["x"]) for one in texts])
 
 
-@pytest.mark.parametrize("point", ["after commit", "apply"])
+@pytest.mark.parametrize("point", ["inside commit", "after commit", "apply", "checkpoint"])
 def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path, point):
     assert killed(tmp_path, point, 23)
+
+
+def test_a_kill_inside_a_migration_leaves_the_database_as_it_was(tmp_path, monkeypatch):
+    with running(tmp_path) as learner:
+        experiment(learner)
+        acknowledged = drive(learner, 5)
+
+    assert Process(tmp_path, "migration", 1).wait() == -signal.SIGKILL
+
+    with running(tmp_path) as learner:  # this version reads it
+        check(learner, acknowledged)
+        assert learner.store.query("SELECT name FROM sqlite_schema WHERE name = 'later'") == []
+    monkeypatch.setattr(sqlite, "UPGRADES", [*sqlite.UPGRADES, lambda connection: upgrade(connection, lambda point: 0)])
+    with running(tmp_path) as learner:  # and the later one upgrades it
+        check(learner, acknowledged)
+        assert learner.store.query("SELECT count(*) > 0 FROM later") == [(1,)]
 
 
 @pytest.mark.long
