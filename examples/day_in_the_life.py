@@ -28,7 +28,7 @@ def start(data, port):
     command = [sys.executable, "-m", "kernelbandits", "serve", "--data", data, "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     with Client(f"http://127.0.0.1:{port}", retries=0) as client:
-        for _ in range(600):
+        for _ in range(3_000):
             try:
                 client.request("GET", "/readyz")
                 return process

@@ -6,8 +6,13 @@ import sys
 import threading
 from pathlib import Path
 
-from kernelbandits.service.serve import serve
+from disks import Disk, store_on
+from kernelbandits.service import serve as server
 from kernelbandits.service.settings import Settings
+from kernelbandits.service.store import sqlite
+
+IN_STORE = {"inside commit": "log.db-wal", "checkpoint": "log.db"}
+"""Points that are writes to a file: a commit writes to the log, and a checkpoint to the database."""
 
 
 def main():
@@ -23,8 +28,30 @@ def main():
                 if seen == count:
                     os.kill(os.getpid(), signal.SIGKILL)
 
+    if point in IN_STORE:
+        server.SqliteStore = lambda path: watched(path, point, at)
+    elif point == "migration":
+        sqlite.UPGRADES.append(lambda connection: upgrade(connection, at))
     settings = Settings(data=folder, port=int(sys.argv[4]) if len(sys.argv) > 4 else 0, snapshot_rows=40)
-    sys.exit(serve(settings, say=lambda text: print(text, flush=True), at=at))
+    sys.exit(server.serve(settings, say=lambda text: print(text, flush=True), at=at))
+
+
+def watched(path, point, at):
+    """A store on a disk that names its writes."""
+    disk = Disk()
+    store = store_on(disk, path)
+    store._writer.execute("PRAGMA wal_autocheckpoint=5")
+    disk.before = lambda operation, file: (
+        at(point) if (operation, Path(file).name) == ("write", IN_STORE[point]) else None
+    )
+    return store
+
+
+def upgrade(connection, at):
+    """A step to a later version, with a point in its middle."""
+    connection.execute("CREATE TABLE later (id INTEGER PRIMARY KEY)")
+    at("migration")
+    connection.execute("INSERT INTO later SELECT seq FROM log")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,27 @@ TABLE = {
     "kernel": {"class": "SimilarityTable", "ids": ["a", "b"], "values": [[1.0, 0.5], [0.5, 1.0]]},
     "exploration": 0.5,
 }
+
+
+PATIENCE = 300.0
+"""Seconds to wait for what has to come: much more than it takes, also on a machine that does other work."""
+
+
+def eventually(condition, what="it"):
+    """Wait until something is true, and return it."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end, f"{what} did not come within {PATIENCE:g} s"
+        time.sleep(0.005)
+    return found
+
+
+def stretched(seconds):
+    """A limit in seconds, longer by the factor by which other work slows this machine down just now."""
+    start, used = time.perf_counter(), time.process_time()
+    while time.process_time() - used < 0.05:
+        pass
+    return seconds * max(1.0, (time.perf_counter() - start) / 0.05)
 
 
 class Time:
@@ -64,8 +86,8 @@ def running(folder, **options):
 
 def experiment(learner, name="e", *, policy=ROWS, **settings):
     """Create and start an experiment."""
-    learner.create(Experiment(name=name, policy=policy, **{"wait": 60.0, **settings})).result(20)
-    learner.transition(name, "start").result(20)
+    learner.create(Experiment(name=name, policy=policy, **{"wait": 60.0, **settings})).result(PATIENCE)
+    learner.transition(name, "start").result(PATIENCE)
     return learner.experiments[name]
 
 
@@ -77,16 +99,16 @@ def request(seed=0, n=5, columns=3, **more):
 
 
 def decide(learner, id, given=None, name="e", **more):
-    return learner.decide(name, id, given or request(id, **more)).future.result(20)
+    return learner.decide(name, id, given or request(id, **more)).future.result(PATIENCE)
 
 
 def reward(learner, decision, value, id="r1", name="e", **more):
-    return learner.reward(name, decision, id, RewardRequest(reward=value, **more)).result(20)
+    return learner.reward(name, decision, id, RewardRequest(reward=value, **more)).result(PATIENCE)
 
 
 def settle(learner):
     """Wait until everything queued is committed and applied."""
-    learner.snapshot().result(20)
+    learner.snapshot().result(PATIENCE)
 
 
 def drive(learner, n, *, name="e", start=0, seed=0):
@@ -141,11 +163,11 @@ def busy(learner):
 
     def work():
         begun.set()
-        done.wait(20)
+        done.wait(PATIENCE)
         return Outcome([], lambda rows: None)
 
     learner.call(work)
-    assert begun.wait(20)
+    assert begun.wait(PATIENCE)
     try:
         yield
     finally:
@@ -174,6 +196,16 @@ def read_news(learner, n, time, *, name="e", seed=0, every=8.0):
             reward(learner, f"d{old}", float(draw.random() < 0.5), f"again-{number}", name=name)
 
 
+class PatientClient(Client):
+    """A client that waits, and whose experiments wait for the learner, so that a slow machine changes no answer."""
+
+    def __init__(self, url, **options):
+        super().__init__(url, **{"timeout": PATIENCE, **options})
+
+    def create(self, name, policy, **settings):
+        return super().create(name, policy, **{"deadline": 60.0, **settings})
+
+
 @contextmanager
 def served(folder, *, settings=None, **options):
     """A service over HTTP in this process: its URL, a client, the learner and the application."""
@@ -189,14 +221,14 @@ def served(folder, *, settings=None, **options):
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
-        while not (server.started and learner.state != "recovering"):
-            assert thread.is_alive(), "the server did not start"
-            threading.Event().wait(0.01)
+        eventually(lambda: (server.started and learner.state != "recovering") or not thread.is_alive(), "the server")
+        assert thread.is_alive(), "the server did not start"
         port = server.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
-        with Client(url, retries=0, timeout=120.0) as client:
+        with PatientClient(url, retries=0) as client:
             yield SimpleNamespace(url=url, port=port, client=client, learner=learner, app=app)
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
         learner.store.close()

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from scripts.site.browser import FLAGS, NoBrowser, find_browser, look_at
 
-from services import ROWS, STRINGS, Time, busy, experiment, read_news, served, settle
+from services import PATIENCE, ROWS, STRINGS, Time, busy, experiment, read_news, served, settle
 
 pytestmark = pytest.mark.long
 
@@ -38,7 +38,7 @@ def service(tmp_path_factory):
         experiment(found.learner, "empty", policy=ROWS)
         experiment(found.learner, "slow", policy=STRINGS)
         read_news(found.learner, 20, time, name="paused")
-        found.learner.transition("paused", "pause").result(5)
+        found.learner.transition("paused", "pause").result(PATIENCE)
         read_news(found.learner, N_DECISIONS, time, name="news")
         slowly(found)
         settle(found.learner)

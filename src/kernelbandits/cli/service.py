@@ -25,6 +25,9 @@ NOT_SOUND: Final = 3
 """Exit status of `verify` and `doctor` where something is wrong."""
 
 
+EXITS: Final = "0 when done, 2 for what you can mend"
+
+
 class Command(NamedTuple):
     """One command: help, examples, options and what it does."""
 
@@ -33,7 +36,7 @@ class Command(NamedTuple):
     examples: str
     options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], Any]
-    exits: str = "0 when done, 2 for what you can mend"
+    exits: str = EXITS
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -150,17 +153,35 @@ def _doctor(arguments: argparse.Namespace) -> Any:
 # -- keys ------------------------------------------------------------------------------------------------------------
 
 
-def _keys_options(parser: argparse.ArgumentParser) -> None:
+def _actions(parser: argparse.ArgumentParser, **listed: tuple[str, str]) -> list[argparse.ArgumentParser]:
+    """Subcommands by name, each with its help and an example."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    create = actions.add_parser("create", help="create a key; its secret is shown once")
+    made = []
+    for name, (text, example) in listed.items():
+        one = actions.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=f"example:\n  kernelbandits {example}\n\nexit status: {EXITS}.",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        one.add_argument("--json", action="store_true", help="print the answer as JSON")
+        made.append(one)
+    return made
+
+
+def _keys_options(parser: argparse.ArgumentParser) -> None:
+    create, revoke, listed = _actions(
+        parser,
+        create=("create a key; its secret is shown once", "keys create --scope decide --scope reward"),
+        revoke=("revoke a key, at once", "keys revoke 1f0c9a3e"),
+        list=("list keys", "keys list --json"),
+    )
     create.add_argument("--scope", action="append", required=True, choices=("decide", "reward", "read", "manage"))
     create.add_argument("--experiment", action="append", default=[], metavar="NAME", help="only for these experiments")
-    revoke = actions.add_parser("revoke", help="revoke a key, at once")
     revoke.add_argument("id", help="id of the key, as `keys list` shows it")
-    listed = actions.add_parser("list", help="list keys")
     for one in (create, revoke, listed):
         _data(one)
-        one.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def _keys(arguments: argparse.Namespace) -> Any:
@@ -196,18 +217,20 @@ def _keys(arguments: argparse.Namespace) -> Any:
 
 
 def _experiment_options(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    create = actions.add_parser("create", help="create and start an experiment from a JSON file, or - for the input")
+    create, *others = _actions(
+        parser,
+        create=("create and start an experiment from a JSON file, or - for the input", "experiment create news.json"),
+        **{
+            name: (f"{name} an experiment", f"experiment {name} news")
+            for name in ("start", "pause", "resume", "end", "show")
+        },
+    )
     create.add_argument("file", help="settings: name, policy, reward_range, wait, default_reward, …")
     create.add_argument("--draft", action="store_true", help="do not start it")
-    others = [
-        actions.add_parser(name, help=f"{name} an experiment") for name in ("start", "pause", "resume", "end", "show")
-    ]
     for one in others:
         one.add_argument("name", help="name of the experiment")
     for one in (create, *others):
         _remote(one)
-        one.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def _experiment(arguments: argparse.Namespace) -> Any:

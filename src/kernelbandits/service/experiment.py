@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
@@ -147,9 +147,11 @@ class LiveExperiment:
         self._closed: OrderedDict[str, Entry] = OrderedDict()
         self._bodies: OrderedDict[str, DecisionBody] = OrderedDict()
         self._fresh: dict[str, DecisionBody] = {}  # of decisions that are not committed
+        self._fallbacks: dict[str, DecisionBody] = {}  # likewise, of those that the learner has not seen
         self._heap: list[tuple[float, str]] = []
         self._order: deque[str] = deque()  # decisions in order of their rows, for learn_on="close"
-        self.stats = {"decisions": 0, "rewards": 0, "late": 0, "fallback": 0, "rejected": 0}
+        self.counts: Counter[str] = Counter()
+        """Committed rows by type."""
 
     @property
     def model(self) -> Model:
@@ -222,9 +224,9 @@ class LiveExperiment:
 
     # -- deciding ----------------------------------------------------------------------------------------------------
 
-    def decide(self, id: str, request: DecisionRequest, now: float) -> Outcome:
+    def decide(self, id: str, request: DecisionRequest, now: float, digest: str | None = None) -> Outcome:
         """Choose, or answer as before if the id is known."""
-        digest = digest_text(request)
+        digest = digest or digest_text(request)
         known = self.known_decision(id, digest)
         if known is not None:
             return known
@@ -246,7 +248,7 @@ class LiveExperiment:
             request=request, digest=digest, mode=mode, policy=self.active, policy_seq=self.model.seq,
             n_actions=n_actions, places=places, closes_at=now + self.spec.wait, status=status,
             catalog=0 if request.actions is not None else self.items_seq,
-            candidates=self.model.candidates(self._points(request), ids, eligible) if explained else None,
+            candidates=self._candidates(request, ids, eligible) if explained else None,
             epsilon=self.versions[self.active].epsilon,
         )  # fmt: skip
         for model in self.models.values():
@@ -313,11 +315,19 @@ class LiveExperiment:
         chosen = self.model.choose(id, contexts, ids=names, eligible=eligible, k=request.k)
         places = [place_of(decision, ids[int(decision.action)]) for decision in chosen]
         if share and len(places) == 1:
-            row = places[0].row
-            places[0].p = min(
-                1.0, (1.0 - share) * places[0].p + share * self._reference_share(request, ids, eligible, row)
-            )
+            other = self._reference_shares(request, ids, eligible)[places[0].row]
+            places[0].p = min(1.0, (1.0 - share) * places[0].p + share * float(other))
         return "policy", places
+
+    def _candidates(self, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None) -> list[Ranked]:
+        """Every eligible action, with its probability to be chosen: by the policy, the holdout or while paused."""
+        found = self.model.candidates(self._points(request), ids, eligible)
+        share = 1.0 if self.state == "paused" else self.spec.holdout
+        if share and request.k == 1 and request.taken is None:
+            other = dict(zip(ids, self._reference_shares(request, ids, eligible).tolist(), strict=True))
+            for one in found:
+                one.p = min(1.0, (1.0 - share) * one.p + share * other[one.id])
+        return found
 
     def _taken(self, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None) -> list[Place]:
         """The choice that was made elsewhere."""
@@ -328,15 +338,16 @@ class LiveExperiment:
         row = ids.index(id)
         return [Place(id=id, row=row, p=request.taken.propensity, point=self._point(request, ids, row))]
 
-    def _reference_share(
-        self, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None, row: int
-    ) -> float:
-        """Probability of a row under the choice of the holdout."""
-        rows = np.arange(len(ids)) if eligible is None else np.flatnonzero(eligible)
+    def _reference_shares(
+        self, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None
+    ) -> NDArray[np.float64]:
+        """Probability of every row under the choice of the holdout."""
+        shares = np.ones(len(ids)) if eligible is None else eligible.astype(np.float64)
         baseline = request.baseline or self.spec.baseline
-        if baseline is not None and baseline in {ids[int(one)] for one in rows}:
-            return float(ids[row] == baseline)
-        return 1.0 / len(rows)
+        if baseline in ids and shares[ids.index(baseline)]:
+            return np.array([float(id == baseline) for id in ids])
+        shares /= shares.sum()
+        return shares
 
     def reference(
         self, id: str, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None
@@ -365,18 +376,19 @@ class LiveExperiment:
             return points_of(request.actions, request.context)
         return points_of(Action(id, x) for id, x in self.items.items())
 
-    def fallback(self, id: str, request: DecisionRequest, now: float) -> tuple[DecisionBody, Draft]:
+    def fallback(self, id: str, request: DecisionRequest, now: float, digest: str) -> tuple[DecisionBody, Draft]:
         """The decision when the learner is late: baseline or uniform, without the model; called by any thread."""
         self.require_running()
         _, ids, eligible = self.actions_of(request)
         body = DecisionBody(
-            request=request, digest=digest_text(request), mode="fallback", policy=self.active, policy_seq=0,
+            request=request, digest=digest, mode="fallback", policy=self.active, policy_seq=0,
             n_actions=len(ids) if eligible is None else int(eligible.sum()),
             places=self.reference(id, request, ids, eligible),
             closes_at=now + self.spec.wait,
             status="waiting" if request.defer else "open",
             catalog=0 if request.actions is not None else self.items_seq,
         )  # fmt: skip
+        self._fallbacks[id] = _slim(body)
         return body, self.draft_of(id, body, now)
 
     # -- actions -----------------------------------------------------------------------------------------------------
@@ -692,6 +704,7 @@ class LiveExperiment:
 
     def committed(self, row: Row) -> None:
         """Take note of a committed row, in order, and let the models learn from it."""
+        self.counts[row.type] += 1
         if row.type == "decision":
             self._committed_decision(row)
             return
@@ -702,12 +715,10 @@ class LiveExperiment:
             apply_row(model, row, body, self.find)
 
     def _committed_decision(self, row: Row) -> None:
-        self.stats["decisions"] += 1
         body = self._fresh.pop(row.id, None)
         if body is None:  # a fallback, which the learner sees here for the first time
-            body = _slim(decode_body(row))
+            body = self._fallbacks.pop(row.id, None) or _slim(decode_body(row))
             self._register(row.id, body, row.seq)
-            self.stats["fallback"] += 1
             for model in self.models.values():
                 apply_row(model, row, body, self.find)
         self._remember(row.id, body)
@@ -734,12 +745,12 @@ class LiveExperiment:
         """Read the form of the points from the catalog, or from the first decision."""
         if self.items:
             self.shape = shape_of([Action(id, x) for id, x in list(self.items.items())[:1]], None)
+            return
         for row in self._store.rows(self.name, types=("decision",)):
-            if row.body is not None:
-                request = decode_body(row).request
-                if request.actions is not None:
-                    self.shape = shape_of(request.actions, request.context)
-            break
+            request = None if row.body is None else decode_body(row).request
+            if request is not None and request.actions is not None:
+                self.shape = shape_of(request.actions, request.context)
+                return
 
     def extend(self, seconds: float) -> None:
         """Extend every open window, after the service was down."""
@@ -772,10 +783,10 @@ class LiveExperiment:
             "n_items": len(self.items),
             "n_open": len(self.entries),
             "policy_seq": 0 if model is None else model.seq,
-            "n_learned": 0 if model is None else model.policy.round_index - 1 - len(model.policy.pending),
+            "n_learned": 0 if model is None else model.n_learned,
             "n_pending": 0 if model is None else model.pending,
             "n_skipped": 0 if model is None else model.n_skipped,
-            "stats": dict(self.stats),
+            "rows": dict(self.counts),
         }
 
 

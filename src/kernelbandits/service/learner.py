@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -23,7 +23,7 @@ import msgspec
 
 from kernelbandits.errors import KernelBanditError, SavedFileError
 from kernelbandits.service.clock import JUMP, Clock
-from kernelbandits.service.experiment import LiveExperiment, Outcome, PolicyVersion
+from kernelbandits.service.experiment import LiveExperiment, Outcome, PolicyVersion, answer_of
 from kernelbandits.service.model import MODEL_ROWS, Fold, Model, build_policy
 from kernelbandits.service.problems import Problem, problem_of
 from kernelbandits.service.schemas import (
@@ -280,11 +280,7 @@ class Learner:
             self._at("recovery")
             experiment.restore_entries()
             experiment.restore_shape()
-            counts = self.store.counts(experiment.name)
-            experiment.stats["decisions"], experiment.stats["rewards"] = (
-                counts.get("decision", 0),
-                counts.get("reward", 0),
-            )
+            experiment.counts = Counter(self.store.counts(experiment.name))
         self.experiments = experiments
         self.recovered = {"seq": self.applied_seq, "seconds": monotonic() - start}
         self.state = "ready"
@@ -354,27 +350,25 @@ class Learner:
             raise Problem("not-found", f"There is no experiment {name!r:.140}.")
         return found
 
-    def decide(self, name: str, id: str, request: DecisionRequest) -> Job:
-        """Queue a decision."""
+    def decide(self, name: str, id: str, request: DecisionRequest, digest: str | None = None) -> Job:
+        """Queue a decision; `digest` is that of the request, if it is known."""
 
         def work() -> Outcome:
             self._at("decide")
-            found = self.experiment(name).decide(id, request, self.clock.now())
+            found = self.experiment(name).decide(id, request, self.clock.now(), digest)
             self._at("scored")
             return found
 
         return self.submit(Job(work))
 
-    def fall_back(self, name: str, id: str, request: DecisionRequest) -> Future[Any]:
+    def fall_back(self, name: str, id: str, request: DecisionRequest, digest: str) -> Future[Any]:
         """Decide without the learner, whose job was claimed by the caller."""
         if self.state == "read-only":
             raise self._read_only()
         experiment = self.experiment(name)
         if experiment.shape is None:
             raise Problem("overloaded", "The first decision of an experiment needs the learner, which is busy.")
-        body, draft = experiment.fallback(id, request, self.clock.now())
-        from kernelbandits.service.experiment import answer_of
-
+        body, draft = experiment.fallback(id, request, self.clock.now(), digest)
         future: Future[Any] = Future()
         self.writer.put(Batch([draft], lambda rows: answer_of(id, body, rows[0].seq), future))
         return future
@@ -436,6 +430,7 @@ class Learner:
             def reply(rows: list[Row]) -> Any:
                 experiment = LiveExperiment(spec, self.store, self.limits, rows[0].seq)
                 experiment.created_at = now
+                experiment.counts.update(row.type for row in rows)
                 apply_setting(experiment, rows[1], first)
                 experiment.models["p1"] = Model("p1", policy, spec, seq=rows[1].seq)
                 self.experiments = {**self.experiments, spec.name: experiment}

@@ -261,16 +261,34 @@ def _finite(value: float | None) -> float | None:
 
 
 class Model:
-    """One policy version and the rows it has applied."""
+    """One policy version and the rows it has applied.
+
+    The policy hears of pending decisions when it is next asked for something: of thousands that were made without it
+    while it was busy, only the last `pending_limit` count.
+    """
 
     def __init__(self, name: str, policy: Policy, spec: Experiment, *, seq: int = 0) -> None:
-        self.name, self.policy, self.spec = name, policy, spec
+        self.name, self._policy, self.spec = name, policy, spec
         self.seq = seq
         """Last row of the log that was applied."""
         self.n_skipped = 0
-        """Rows that the policy rejected, such as rewards for actions of another kind; the same in every replay."""
+        """Rows that the policy rejected, such as rewards for actions of another kind."""
         self.pending_limit = spec.pending_limit
         self._pending: dict[str, Decision] = dict(policy.pending)  # those that count, in order
+        self._expected = dict(self._pending)  # those that the policy knows of
+
+    @property
+    def policy(self) -> Policy:
+        """The policy, which knows of every pending decision that counts. Only for the thread that applies rows."""
+        if self._expected.keys() != self._pending.keys():
+            for name in [*self._expected.keys() - self._pending.keys()]:
+                self._try(self._policy.withdraw, self._expected.pop(name))
+            for name in [name for name in self._pending if name not in self._expected]:
+                if self._try(self._policy.expect, self._pending[name]):
+                    self._expected[name] = self._pending[name]
+                else:
+                    del self._pending[name]
+        return self._policy
 
     # -- choosing ----------------------------------------------------------------------------------------------------
 
@@ -322,21 +340,16 @@ class Model:
         if not self.pending_limit:
             return
         for place in range(len(body.places)):
-            decision = self.decision_of(id, body, place)
-            if decision.id not in self._pending and self._try(self.policy.expect, decision):
-                self._pending[decision.id] = decision
+            name = _place_id(id, place)
+            if name not in self._pending:
+                self._pending[name] = self.decision_of(id, body, place)
         while len(self._pending) > self.pending_limit:
-            self._withdraw(next(iter(self._pending)))
+            del self._pending[next(iter(self._pending))]
 
     def withdraw(self, id: str, n_places: int) -> None:
         """Stop counting a decision as pending."""
         for place in range(n_places):
-            self._withdraw(_place_id(id, place))
-
-    def _withdraw(self, name: str) -> None:
-        decision = self._pending.pop(name, None)
-        if decision is not None:
-            self._try(self.policy.withdraw, decision)
+            self._pending.pop(_place_id(id, place), None)
 
     def learn(self, body: LearnBody, find: Callable[[str], DecisionBody | None]) -> None:
         """Apply a `learn` row; `find` returns the bodies of decisions, or None for one that was erased."""
@@ -347,11 +360,14 @@ class Model:
             if known is not None and self._learns_from(known):
                 decisions.append(self.decision_of(id, known, place))
                 values.append(value)
-        if decisions and not self._try(self.policy.learn_many, decisions, values):
-            for decision, value in zip(decisions, values, strict=True):
-                self._try(self.policy.learn, decision, value)
+        learned, policy = decisions, self._policy  # which need not hear that a decision is pending to learn it
+        if decisions and not self._try(policy.learn_many, decisions, values):
+            pairs = zip(decisions, values, strict=True)
+            learned = [decision for decision, value in pairs if self._try(policy.learn, decision, value)]
         for decision in decisions:
             self._pending.pop(decision.id, None)
+        for decision in learned:
+            self._expected.pop(decision.id, None)
         for id, place, was, now in body.amend:
             self._correct(find(id), id, place, was, now)
         for id, place, was in body.unlearn:
@@ -370,9 +386,9 @@ class Model:
 
     def _amend(self, decision: Decision, was: float, now: float | None) -> None:
         if now is None:
-            self.policy.unlearn(decision, was)
+            self._policy.unlearn(decision, was)
         else:
-            self.policy.amend(decision, was=was, now=now)
+            self._policy.amend(decision, was=was, now=now)
 
     def _learns_from(self, body: DecisionBody) -> bool:
         """Whether the update is defined for the decision: the version's own, or of a policy that learns from any."""
@@ -419,6 +435,11 @@ class Model:
     def pending(self) -> int:
         """Number of pending places that count."""
         return len(self._pending)
+
+    @property
+    def n_learned(self) -> int:
+        """Number of rewards that were learned."""
+        return self._policy.round_index - 1 - len(self._policy.pending)
 
     # -- files -------------------------------------------------------------------------------------------------------
 

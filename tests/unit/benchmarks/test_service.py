@@ -1,10 +1,9 @@
 import asyncio
 import time
 
-import pytest
 from benchmarks.service import Connections, Traffic, open_loop, page, percentile
 
-from services import served
+from services import served, stretched
 
 
 def test_percentiles():
@@ -25,7 +24,7 @@ def test_latencies_count_from_the_time_at_which_a_request_was_due():
 
     assert len(found.seconds) == 50
     assert sum(seconds > 0.1 for seconds in found.seconds) >= 15
-    assert max(found.seconds) == pytest.approx(0.3, abs=0.15)
+    assert max(found.seconds) > 0.29
 
 
 def test_at_several_times_the_capacity_every_request_is_answered(tmp_path):
@@ -58,7 +57,7 @@ def test_at_several_times_the_capacity_every_request_is_answered(tmp_path):
     assert sum(found.statuses.values()) == 450
     assert set(found.statuses) <= {200, 503}
     assert found.modes["fallback"] > 50
-    assert recovery < 5.0
+    assert recovery < stretched(5.0)
 
 
 def test_the_page_says_what_was_measured():
@@ -70,7 +69,7 @@ def test_the_page_says_what_was_measured():
         },
         "overload": {
             "rate": 1_500.0, "p99_ms": 100.0, "statuses": {200: 5, 503: 2}, "modes": {"fallback": 5}, "unanswered": 0,
-            "recovery_s": 0.1,
+            "recovery_s": 0.1, "memory_growth_mb": 3.0,
         },
         "recovery": {"n_rows": 1_000, "learned_per_second": 2_500.0, "same_record": True, "restart_s": 1.0},
         "load": 9.0,

@@ -1,8 +1,8 @@
 """Any sequence of requests, time and restarts, compared with a plain model of what each decision is learned with."""
 
 import json
+import math
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernelbandits.service.problems import Problem
-from services import Time, check, decide, experiment, request, reward, running, settle
+from services import PATIENCE, Time, check, decide, eventually, experiment, request, reward, running, settle
 
 WAIT = 60.0
 AGGREGATES = {
@@ -166,7 +166,7 @@ def _do(learner, live, clock, reference, step):
             learner,
             "e",
             0,
-            lambda: learner.call(lambda: live.activate(f"d{given_values[0]}", learner.clock.now())).result(9),
+            lambda: learner.call(lambda: live.activate(f"d{given_values[0]}", learner.clock.now())).result(PATIENCE),
         )
         reference.activate(given_values[0])
     elif kind == "cancel":
@@ -174,17 +174,14 @@ def _do(learner, live, clock, reference, step):
             learner,
             "e",
             0,
-            lambda: learner.call(lambda: live.cancel(f"d{given_values[0]}", learner.clock.now())).result(9),
+            lambda: learner.call(lambda: live.cancel(f"d{given_values[0]}", learner.clock.now())).result(PATIENCE),
         )
         reference.cancel(given_values[0])
     else:
         settle(learner)
         clock.pass_(given_values[0])
         reference.wait(given_values[0])
-        for _ in range(500):
-            if live.next_close is None or live.next_close > learner.clock.now():
-                break
-            time.sleep(0.002)
+        eventually(lambda: (live.next_close or math.inf) > learner.clock.now())
         settle(learner)
 
 

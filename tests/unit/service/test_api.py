@@ -11,10 +11,10 @@ import pytest
 
 from kernelbandits.service import keys
 from kernelbandits.service.api import endpoints
-from kernelbandits.service.client import Client, ServiceError
+from kernelbandits.service.client import ServiceError
 from kernelbandits.service.schemas import Limits
 from kernelbandits.service.settings import Settings
-from services import ROWS, STRINGS, check, served
+from services import PATIENCE, ROWS, STRINGS, PatientClient, busy, check, eventually, served
 
 ACTIONS = [{"id": "a", "x": [0.1, 0.7]}, {"id": "b", "x": [0.3, 0.2]}]
 JSON = {"content-type": "application/json"}
@@ -32,7 +32,7 @@ def service(tmp_path_factory):
 
 def send(service, method, path, body=None, headers=JSON):
     """Send bytes or JSON; return status, headers and answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE)
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     connection.request(method, path, data, headers)
     response = connection.getresponse()
@@ -89,7 +89,7 @@ def test_batches_answer_each_by_itself(service):
     ]
     found = service.client.rewards("news", rewards)
     assert [one.get("learned", one.get("code")) for one in found] == [1.0, "not-found", 0.25, 1.0]
-    service.learner.snapshot().result(10)
+    service.learner.snapshot().result(PATIENCE)
     check(service.learner)
 
 
@@ -230,57 +230,37 @@ def test_the_description_names_every_route(service):
 
 
 def test_a_decision_that_the_learner_does_not_begin_in_time_falls_back(tmp_path):
-    def at(point):
-        if point == "decide" and slow:
-            time.sleep(0.4)
-
-    slow = False
-    with served(tmp_path, at=at) as service:
+    with served(tmp_path) as service:
         client = service.client
         client.create("news", ROWS, deadline=0.05, baseline="b")
         client.act("news", "start")
         client.decide("news", ACTIONS, id="d0")
-        slow = True
 
-        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        with busy(service.learner), concurrent.futures.ThreadPoolExecutor(6) as pool:
             answers = list(pool.map(lambda i: send(service, "PUT", f"{ONE}{i}", {"actions": ACTIONS})[2], range(6)))
-        slow = False
 
-        modes = [one["mode"] for one in answers]
-        assert modes.count("fallback") >= 4
-        assert {(one["action_id"], one["propensity"]) for one in answers if one["mode"] == "fallback"} == {("b", 1.0)}
+        assert {(one["mode"], one["action_id"], one["propensity"]) for one in answers} == {("fallback", "b", 1.0)}
         again = send(service, "PUT", f"{ONE}5", {"actions": ACTIONS})[2]
         assert (again["seq"], again["mode"]) == (answers[5]["seq"], answers[5]["mode"])
         for number in range(6):
             client.reward("news", f"d1{number}", 0.5)
-        service.learner.snapshot().result(10)
+        service.learner.snapshot().result(PATIENCE)
         assert service.learner.experiments["news"].info()["n_learned"] == 6
         check(service.learner)
 
 
 def test_a_first_decision_waits_for_a_learner_that_is_busy(tmp_path):
     """Nothing is known of the actions before it, so there is no fallback."""
-
-    def at(point):
-        if point == "decide" and slow:
-            time.sleep(0.6)
-
-    slow, modes = False, []
-    with served(tmp_path, at=at) as service, concurrent.futures.ThreadPoolExecutor(1) as pool:
-        client = service.client
-        for name in ("news", "other"):
-            client.create(name, ROWS, deadline=0.05, baseline="b")
-            client.act(name, "start")
-        for number in range(2):
-            slow = True
-            busy = pool.submit(Client(service.url).decide, "other", ACTIONS, id=f"o{number}")
-            time.sleep(0.2)
-            slow = False
-            modes.append(client.decide("news", ACTIONS, id=f"d{number}")["mode"])
-            busy.result(10)
-
-    assert modes[0] != "fallback"
-    assert modes[1] == "fallback"
+    with served(tmp_path) as service, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        service.client.create("news", ROWS, deadline=0.05, baseline="b")
+        service.client.act("news", "start")
+        with busy(service.learner):
+            first = pool.submit(service.client.decide, "news", ACTIONS, id="d1")
+            eventually(lambda: service.learner.n_waiting)
+            time.sleep(0.3)  # several deadlines
+        assert first.result(PATIENCE)["mode"] == "policy"
+        with busy(service.learner):
+            assert service.client.decide("news", ACTIONS, id="d2")["mode"] == "fallback"
 
 
 def test_limits_hold_at_the_limit_and_one_above(tmp_path):
@@ -314,12 +294,10 @@ def test_limits_hold_at_the_limit_and_one_above(tmp_path):
         assert status(f"rows/decisions/{long}a", small) == 422
 
 
-def raw(service, data, *, wait=0.0):
+def raw(service, data):
     """Send raw bytes and read the status of the answer."""
-    with socket.create_connection(("127.0.0.1", service.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE) as connection:
         connection.sendall(data)
-        if wait:
-            time.sleep(wait)
         try:
             answer = connection.recv(65_536)
         except ConnectionResetError:
@@ -328,7 +306,7 @@ def raw(service, data, *, wait=0.0):
 
 
 def test_bodies_that_lie_about_their_length(tmp_path):
-    limits = Limits(body=10_000, body_seconds=0.5)
+    limits = Limits(body=10_000, body_seconds=2.0)
     with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
         service.client.create("news", ROWS)
         service.client.act("news", "start")
@@ -345,7 +323,7 @@ def test_bodies_that_lie_about_their_length(tmp_path):
 
 
 def test_more_requests_than_the_limit_are_rejected_and_then_taken_again(tmp_path):
-    limits = Limits(in_flight=2, body_seconds=1.0)
+    limits = Limits(in_flight=2, body_seconds=PATIENCE)
     with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
         service.client.create("news", ROWS)
         service.client.act("news", "start")
@@ -354,7 +332,7 @@ def test_more_requests_than_the_limit_are_rejected_and_then_taken_again(tmp_path
         for _ in range(2):
             held.append(socket.create_connection(("127.0.0.1", service.port)))
             held[-1].sendall(head.encode())
-        time.sleep(0.2)
+        eventually(lambda: service.app.state.service.n_active == 2)
 
         status, headers, found = send(service, "PUT", ONE, {"actions": ACTIONS})
 
@@ -362,7 +340,7 @@ def test_more_requests_than_the_limit_are_rejected_and_then_taken_again(tmp_path
         assert send(service, "GET", "/readyz")[0] == 200
         for one in held:
             one.close()
-        time.sleep(1.2)
+        eventually(lambda: service.app.state.service.n_active == 0)
         assert send(service, "PUT", ONE, {"actions": ACTIONS})[0] == 200
 
 
@@ -374,7 +352,7 @@ def test_keys_allow_their_scopes_and_experiments_only(tmp_path):
         store = service.learner.store
         manager = keys.create_key(store, keys.SCOPES)[1]
         service.app.state.service._known_keys = (0.0, False)
-        with Client(service.url, key=manager, retries=0) as client:
+        with PatientClient(service.url, key=manager, retries=0) as client:
             for name in ("news", "other"):
                 client.create(name, ROWS)
                 client.act(name, "start")
@@ -428,7 +406,7 @@ def test_a_key_of_some_experiments_sees_only_these(tmp_path):
         for name in ("news", "other"):
             service.client.create(name, ROWS)
         secret = keys.create_key(service.learner.store, ["read", "manage"], ["news"])[1]
-        with Client(service.url, key=secret, retries=0) as client:
+        with PatientClient(service.url, key=secret, retries=0) as client:
             assert [one["name"] for one in client.request("GET", "/v1/experiments")["experiments"]] == ["news"]
             assert client.show("news")["name"] == "news"
             with pytest.raises(ServiceError, match="forbidden"):
@@ -452,17 +430,18 @@ def test_a_new_version_is_built_by_replay_learns_in_shadow_and_is_activated(tmp_
         for number in range(15, 20):
             client.decide("news", ACTIONS, id=f"d{number}")
             client.reward("news", f"d{number}", number / 20)
-        for _ in range(1200):
+
+        def is_built():
             found = client.request("GET", "/v1/experiments/news/policies/p2")
             assert found["error"] is None
-            if found["status"] == "shadow":
-                break
-            time.sleep(0.05)
+            return found["status"] == "shadow"
+
+        eventually(is_built)
         activated = client.request("POST", "/v1/experiments/news/policies/p2/activate")
         assert activated["active"] == "p2"
         assert client.decide("news", ACTIONS, id="d20")["policy"] == "p2"
         client.reward("news", "d20", 0.5)
-        service.learner.snapshot().result(10)
+        service.learner.snapshot().result(PATIENCE)
         live = service.learner.experiments["news"]
         assert live.models["p1"].policy.round_index == live.models["p2"].policy.round_index == 22
         check(service.learner)
@@ -491,7 +470,7 @@ def test_decisions_are_exported_as_parquet(tmp_path):
         client.act("news", "start")
         client.decide("news", ACTIONS, id="d1")
         client.reward("news", "d1", 0.5)
-        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE)
         connection.request("GET", "/v1/experiments/news/export.parquet")
         response = connection.getresponse()
         data = response.read()

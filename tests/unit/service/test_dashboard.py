@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
-from kernelbandits.service import Client, keys
+from kernelbandits.service import keys
 from kernelbandits.service.dashboard.pages import PAGES, assets
-from services import ROWS, STRINGS, Time, busy, experiment, read_news, served, settle
+from services import PATIENCE, ROWS, STRINGS, PatientClient, Time, busy, experiment, read_news, served, settle
 
 QUESTIONS = [
     "Is it safe?", "Better than before?", "Is it learning?", "What is it doing?", "Is the data healthy?",
@@ -50,7 +50,7 @@ class Page(HTMLParser):
 
 
 def send(service, method, path, body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE)
     connection.request(method, path, body, headers)
     response = connection.getresponse()
     text = response.read().decode()
@@ -75,9 +75,9 @@ def service(tmp_path_factory):
         experiment(found.learner, "empty", policy=ROWS, description="<script>alert(1)</script>")
         read_news(found.learner, 120, time, name="news")
         read_news(found.learner, 3, time, name="paused")
-        found.learner.transition("paused", "pause").result(5)
+        found.learner.transition("paused", "pause").result(PATIENCE)
         settle(found.learner)
-        with Client(found.url) as found.client:  # opens a connection again that was idle for long
+        with PatientClient(found.url) as found.client:  # opens a connection again that was idle for long
             yield found
 
 
@@ -131,6 +131,15 @@ def test_every_question_is_answered(service):
     predicted = [float(one["data-y"]) for one in found.all("td") if "data-y" in one]
     assert summary["intervals"][0]["predicted"] in predicted
     assert summary["intervals"][-1]["width"] in predicted
+
+
+def test_the_first_page_counts_what_the_log_holds(service):
+    counts = service.learner.store.counts("news")
+    shown = page(service, "/").text.partition(" news ")[2]
+
+    assert counts["reward"] > 0
+    assert shown.split()[:4] == ["running", "p1", str(counts["decision"]), str(counts["reward"])]
+    assert service.client.show("news")["rows"] == counts
 
 
 def test_one_decision_is_explained(service):

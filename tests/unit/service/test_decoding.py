@@ -119,6 +119,9 @@ def test_strings_that_look_like_fields_are_no_fields():
         b'{"k":1,"k":1}',
         b'{"actions":[{"id":"a","x":"t","x":"t"}]}',
         b'{"k" : 1, "\\u006b": 2}',
+        b'{"k":1,"k":2,"subject":"\\u003a"}',
+        b'{"k":2,"k":1}',
+        b'{"defer":true,"defer":false,"subject":"::"}',
         b'{"actions":[{"id":"a","x":":"},{"id":"b","id":"c"}]}',
     ],
 )

@@ -1,14 +1,18 @@
 """Files of a deployment: they name what there is, and the pages about them say all of it."""
 
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from kernelbandits.service.api import endpoints
 from kernelbandits.service.problems import CODES
 from kernelbandits.service.settings import Settings
-from services import ROWS, experiment, served
+from services import PATIENCE, ROWS, experiment, served
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
@@ -31,7 +35,7 @@ def family(name):
 def test_alerts_name_metrics_routes_and_codes_that_exist(tmp_path):
     with served(tmp_path) as service:
         experiment(service.learner, policy=ROWS)
-        service.learner.snapshot().result(10)
+        service.learner.snapshot().result(PATIENCE)
         text = service.app.state.service.metrics.text().decode()
     known = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     documented = set(METRIC.findall(GUIDE))
@@ -98,3 +102,35 @@ def test_the_page_of_the_interface_lists_every_endpoint_and_code():
     assert re.findall(r"^\| (\d+) \| `(\S+)` \| (.+) \|$", page, re.M) == [
         (str(status), code, title) for code, (status, title) in CODES.items()
     ]
+
+
+LINTERS = {
+    "alerts.yml": ("promtool check rules alerts.yml", "[5m]", "[5 m"),
+    "prometheus.yml": ("promtool check config --syntax-only prometheus.yml", "scrape_interval:", "scrape_intervals:"),
+    "Dockerfile": ("hadolint Dockerfile", "USER 10001", "USERS 10001"),
+    "Caddyfile": ("caddy validate --adapter caddyfile --config Caddyfile", "reverse_proxy", "reverse_proxies"),
+    "compose.yaml": ("docker compose --file compose.yaml config --quiet", "restart:", "restarts:"),
+}
+"""For each file its linter, and a mistake that it finds."""
+
+
+@pytest.mark.parametrize("name", LINTERS)
+def test_the_linter_of_each_file_accepts_it_and_finds_a_mistake(tmp_path, name):
+    command, right, wrong = LINTERS[name]
+    program = command.split()
+    if shutil.which(program[0]) is None:
+        pytest.skip(f"{program[0]} is not installed")
+    if program[:2] == ["docker", "compose"] and subprocess.run(program[:2], capture_output=True).returncode:
+        pytest.skip("docker has no compose")
+    for path in DEPLOY.iterdir():
+        shutil.copy(path, tmp_path)
+    (tmp_path / "metrics.key").touch()
+
+    def lint():
+        environment = {**os.environ, "SITE": "decisions.example.org", "XDG_DATA_HOME": str(tmp_path)}
+        return subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, env=environment)
+
+    done = lint()
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / name).write_text((tmp_path / name).read_text().replace(right, wrong))
+    assert lint().returncode != 0

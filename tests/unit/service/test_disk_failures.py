@@ -2,7 +2,6 @@
 
 import shutil
 import sqlite3
-import time
 from contextlib import suppress
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from disks import Disk, failing, store_on
 from kernelbandits.service.log import verify_chain
 from kernelbandits.service.problems import Problem
-from kernelbandits.service.store import Draft, SqliteStore, StoreError
-from services import check, decide, drive, experiment, learner_at, request, reward, running, settle
+from kernelbandits.service.store import Draft, SqliteStore, StoreError, StoreFull
+from services import check, decide, drive, eventually, experiment, learner_at, request, reward, running, settle
 
 
 def fill(store, n, acknowledged, size=300):
@@ -123,14 +122,13 @@ def test_a_full_disk_makes_the_service_read_only_until_it_has_room(tmp_path):
         assert len(problems) > 10
         assert set(problems) == {("read-only", 503, 5)}
         assert learner.state == "read-only"
+        with pytest.raises(StoreFull):  # there is a page, which is too little to go on
+            store.probe()
         assert learner.experiments["e"].stored_answer("d3").replayed  # reads go on
         assert verify_chain(store)[1] == []
 
         store._writer.execute("PRAGMA max_page_count=1000000").fetchall()
-        for _ in range(200):
-            if learner.is_ready:
-                break
-            time.sleep(0.05)
+        eventually(lambda: learner.is_ready)
         acknowledged.append(decide(learner, "again"))
         acknowledged.append(reward(learner, "again", 0.5))
         settle(learner)
@@ -153,11 +151,7 @@ def fails_at(tmp_path, number, n_decisions=6):
             acknowledged.append(decide(learner, f"d{each}"))
             acknowledged.append(reward(learner, f"d{each}", 0.5))
     except Problem:
-        for _ in range(200):
-            if ended:
-                break
-            time.sleep(0.01)
-        assert ended
+        eventually(lambda: ended)
         assert learner.state == "failed"
         assert not learner.is_ready
     disk.before = lambda operation, path: None

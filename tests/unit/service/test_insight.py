@@ -11,7 +11,7 @@ import pytest
 from kernelbandits.evaluation import ABComparison
 from kernelbandits.service.insight import BUCKETS, DELAYS, Insight, Insights
 from kernelbandits.theory import effective_dimension
-from services import STRINGS, Time, decide, experiment, read_news, request, reward, running, settle
+from services import PATIENCE, STRINGS, Time, decide, experiment, read_news, request, reward, running, settle
 
 
 def bodies(learner, kind, name="e"):
@@ -130,7 +130,7 @@ def test_a_summary_read_at_once_is_that_read_in_parts(story):
 def test_changes_are_listed_the_latest_first(tmp_path):
     with running(tmp_path) as learner:
         experiment(learner)
-        learner.transition("e", "pause").result(5)
+        learner.transition("e", "pause").result(PATIENCE)
         found = Insights(learner).summary("e")
 
     assert [(one["type"], one["what"].get("state")) for one in found["changes"]][:2] == [
@@ -151,7 +151,7 @@ def test_erased_decisions_are_no_longer_shown(tmp_path):
             reward(learner, f"d{number}", 1.0)
         settle(learner)
         before = insights.summary("e")
-        learner.erase("e", "her").result(10)
+        learner.erase("e", "her").result(PATIENCE)
         after = insights.summary("e")
 
     assert {one["id"] for one in before["recent"]} == {"d0", "d1", "d2", "d3"}

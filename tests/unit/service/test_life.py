@@ -3,15 +3,31 @@
 import itertools
 import json
 import random
-import time
 
 import pytest
 
+from kernelbandits import KernelUCB
+from kernelbandits.service.experiment import Outcome
 from kernelbandits.service.learner import replay
 from kernelbandits.service.log import audit_choices
 from kernelbandits.service.problems import Problem
 from kernelbandits.service.schemas import Action, Block, DecisionRequest, ExperimentChange, Items, RewardRequest
-from services import ROWS, STRINGS, TABLE, Time, check, decide, drive, experiment, request, reward, running, settle
+from services import (
+    PATIENCE,
+    ROWS,
+    STRINGS,
+    TABLE,
+    Time,
+    check,
+    decide,
+    drive,
+    eventually,
+    experiment,
+    request,
+    reward,
+    running,
+    settle,
+)
 
 
 def problem(code, match=""):
@@ -21,11 +37,8 @@ def problem(code, match=""):
 def after(learner, clock, seconds):
     """Let time pass, and wait until windows that are over are closed."""
     clock.pass_(seconds)
-    for _ in range(400):
-        now = learner.clock.now()
-        if all(one.next_close is None or one.next_close > now for one in learner.experiments.values()):
-            break
-        time.sleep(0.01)
+    now = learner.clock.now()
+    eventually(lambda: all((one.next_close or now + 1.0) > now for one in list(learner.experiments.values())))
     settle(learner)
 
 
@@ -160,8 +173,8 @@ def test_a_deferred_decision_waits_and_is_discarded(tmp_path):
         with problem("wrong-state", "waiting"):
             reward(learner, "shown", 1.0)
 
-        activated = learner.call(lambda: live.activate("shown", learner.clock.now())).result(10)
-        again = learner.call(lambda: live.activate("shown", learner.clock.now())).result(10)
+        activated = learner.call(lambda: live.activate("shown", learner.clock.now())).result(PATIENCE)
+        again = learner.call(lambda: live.activate("shown", learner.clock.now())).result(PATIENCE)
         reward(learner, "shown", 1.0)
         after(learner, clock, 61.0)
 
@@ -179,7 +192,7 @@ def test_a_cancelled_decision_counts_for_nothing(tmp_path):
         decide(learner, "d1")
         assert live.model.pending == 1
 
-        learner.call(lambda: live.cancel("d1", learner.clock.now())).result(10)
+        learner.call(lambda: live.cancel("d1", learner.clock.now())).result(PATIENCE)
 
         settle(learner)
         assert (live.model.pending, live.info()["n_learned"]) == (0, 0)
@@ -259,6 +272,30 @@ def test_pending_decisions_are_counted_up_to_the_limit(tmp_path):
         check(learner)
 
 
+def test_of_many_decisions_that_fell_back_the_policy_hears_only_of_those_that_count(tmp_path, monkeypatch):
+    heard, was = [], KernelUCB._pending_changed
+
+    def changed(self, decision, change):
+        heard.append((decision.id, change))
+        was(self, decision, change)
+
+    monkeypatch.setattr(KernelUCB, "_pending_changed", changed)
+    with running(tmp_path) as learner:
+        experiment(learner, pending_limit=3, epsilon=0.0)
+        decide(learner, "first")
+        for number in range(40):
+            learner.fall_back("e", f"f{number}", request(number), "").result(PATIENCE)
+        learner.call(lambda: Outcome([], lambda rows: None), is_exclusive=True).result(PATIENCE)  # all are applied
+        assert heard == []
+
+        decide(learner, "next")
+
+        assert heard == [("f37", 1), ("f38", 1), ("f39", 1)]
+        settle(learner)
+        assert heard[3:] == [("f37", -1), ("next", 1)]
+        check(learner)
+
+
 def test_a_burst_of_equal_requests_does_not_get_equal_answers(tmp_path):
     with running(tmp_path) as learner:
         experiment(learner, epsilon=0.0)
@@ -272,16 +309,16 @@ def test_a_burst_of_equal_requests_does_not_get_equal_answers(tmp_path):
 def test_a_paused_experiment_answers_the_baseline_and_logs(tmp_path):
     with running(tmp_path) as learner:
         live = experiment(learner, baseline="a3")
-        learner.transition("e", "pause").result(10)
+        learner.transition("e", "pause").result(PATIENCE)
 
         paused = decide(learner, "d1")
-        learner.transition("e", "resume").result(10)
+        learner.transition("e", "resume").result(PATIENCE)
 
         assert (paused.action_id, paused.propensity, paused.mode) == ("a3", 1.0, "baseline")
         reward(learner, "d1", 0.5)
         settle(learner)
         assert live.info()["n_learned"] == 1
-        learner.transition("e", "end").result(10)
+        learner.transition("e", "end").result(PATIENCE)
         with problem("wrong-state", "ended"):
             decide(learner, "d2")
         check(learner, [paused])
@@ -296,7 +333,17 @@ def test_propensities_of_a_holdout_are_those_of_the_mixture(tmp_path):
         for number in range(60):
             answer = decide(learner, f"d{number}", same)
             share.setdefault((answer.mode, answer.action_id), answer.propensity)
-            learner.call(lambda n=number: learner.experiments["e"].cancel(f"d{n}", learner.clock.now())).result(10)
+            live = learner.experiments["e"]
+            learner.call(lambda n=number, live=live: live.cancel(f"d{n}", learner.clock.now())).result(PATIENCE)
+
+        explained = decide(learner, "explained", DecisionRequest(actions=same.actions, explain=True))
+        assert {one.id: one.p for one in explained.candidates} == {
+            "a0": pytest.approx(0.5 * 0.95),
+            "a1": pytest.approx(0.5 + 0.5 * 0.05),
+        }
+        learner.transition("e", "pause").result(PATIENCE)
+        paused = decide(learner, "paused", DecisionRequest(actions=same.actions, explain=True))
+        assert {one.id: one.p for one in paused.candidates} == {"a0": 0.0, "a1": 1.0}
 
         # the policy alone takes a0 with 0.95; the holdout takes a1
         assert share[("policy", "a0")] == pytest.approx(0.5 * 0.95)
@@ -321,7 +368,8 @@ def test_catalogs_change_and_can_be_restricted(tmp_path):
         live = experiment(learner, policy=STRINGS)
         with problem("invalid", "catalog is empty"):
             decide(learner, "d0", DecisionRequest())
-        learner.change_items("e", Items(put=[Action("a", "one"), Action("b", "two"), Action("c", "three")])).result(10)
+        put = [Action("a", "one"), Action("b", "two"), Action("c", "three")]
+        learner.change_items("e", Items(put=put)).result(PATIENCE)
 
         assert decide(learner, "d1", DecisionRequest(eligible=["b"])).action_id == "b"
         assert decide(learner, "d2", DecisionRequest(exclude=["a", "b"])).action_id == "c"
@@ -329,11 +377,11 @@ def test_catalogs_change_and_can_be_restricted(tmp_path):
             decide(learner, "d3", DecisionRequest(eligible=["b"], exclude=["b"]))
         with problem("invalid", "'z', which is no action"):
             decide(learner, "d3", DecisionRequest(eligible=["z"]))
-        learner.change_items("e", Items(delete=["b"])).result(10)
+        learner.change_items("e", Items(delete=["b"])).result(PATIENCE)
         with problem("invalid"):
             decide(learner, "d3", DecisionRequest(eligible=["b"]))
         with problem("invalid", "strings"):
-            learner.change_items("e", Items(put=[Action("d", [1.0])])).result(10)
+            learner.change_items("e", Items(put=[Action("d", [1.0])])).result(PATIENCE)
         assert list(live.items) == ["a", "c"]
         check(learner)
     with running(tmp_path) as learner:
@@ -349,7 +397,8 @@ def test_a_catalog_that_changes_is_the_same_live_and_in_a_replay(tmp_path):
                 names = draw.sample(range(12), 4)
                 put = [Action(f"i{one}", [draw.gauss(0, 1), float(one)]) for one in names]
                 known = [name for name in live.items if name not in {f"i{one}" for one in names}]
-                learner.change_items("e", Items(put=put, delete=draw.sample(known, min(2, len(known))))).result(10)
+                change = Items(put=put, delete=draw.sample(known, min(2, len(known))))
+                learner.change_items("e", change).result(PATIENCE)
             explain = number % 5 == 0
             k = min(len(live.items), 1 + number % 2)
             excluded = draw.sample(list(live.items), min(2, len(live.items) - k)) if number % 4 == 0 else None
@@ -374,7 +423,7 @@ def test_similarity_only_experiments_grow(tmp_path):
         reward(learner, decide(learner, "d1", pair).decision_id, 1.0)
 
         new = Block(ids=["c"], to_known=[[0.2, 0.9]], among_new=[[1.0]])
-        assert learner.add_similarities("e", new).result(10)["n_items"] == 3
+        assert learner.add_similarities("e", new).result(PATIENCE)["n_items"] == 3
         for bad, match in (
             (Block(ids=["d"], to_known=[[0.2, 0.9, 3.0]], among_new=[[1.0]]), "Cauchy"),
             (Block(ids=["d"], to_known=[[0.9, 0.9, -0.9]], among_new=[[1.0]]), "indefinite"),
@@ -388,7 +437,7 @@ def test_similarity_only_experiments_grow(tmp_path):
                 if "shape" not in match and "twice" not in match
                 else pytest.raises(Exception, match=match)
             ):
-                learner.add_similarities("e", bad).result(10)
+                learner.add_similarities("e", bad).result(PATIENCE)
         decide(learner, "d2", DecisionRequest(actions=[Action("a"), Action("c")]))
         reward(learner, "d2", 0.5)
         with problem("invalid"):
@@ -422,6 +471,16 @@ def test_rows_of_another_length_are_rejected_and_leave_no_trace(tmp_path):
         settle(learner)
         assert learner.store.head().seq == seq
         check(learner)
+
+
+def test_the_form_of_the_points_outlives_the_erasure_of_the_first_decision(tmp_path):
+    with running(tmp_path) as learner:
+        experiment(learner)
+        decide(learner, "d1", request(1, subject="anna"))
+        decide(learner, "d2")
+        learner.erase("e", "anna").result(PATIENCE)
+    with running(tmp_path) as learner, problem("invalid", "are rows of 3 numbers, got rows of 1"):
+        decide(learner, "d3", DecisionRequest(actions=[Action("a", [1.0])]))
 
 
 def test_a_restart_continues_where_it_ended(tmp_path):
@@ -498,7 +557,7 @@ def test_recorded_choices_are_those_that_a_replay_makes_again(tmp_path, monkeypa
             waiting = [learner.decide("e", f"d{n}", request(n % 5)) for n in range(start, start + 8)]
             waiting += [learner.reward("e", f"d{n}", f"r{start}", RewardRequest(reward=0.5)) for n in range(start)]
             for one in waiting:
-                (one.future if hasattr(one, "future") else one).result(20)
+                (one.future if hasattr(one, "future") else one).result(PATIENCE)
         settle(learner)
         version = live.versions["p1"]
         assert audit_choices(learner.store, live, version, None) == {"n_checked": 40, "n_differ": 0}
@@ -529,11 +588,11 @@ def test_downtime_extends_windows(tmp_path):
 def test_settings_change_and_are_remembered(tmp_path):
     with running(tmp_path) as learner:
         experiment(learner)
-        learner.change("e", ExperimentChange(wait=5.0, default_reward=None, pending_limit=2)).result(10)
+        learner.change("e", ExperimentChange(wait=5.0, default_reward=None, pending_limit=2)).result(PATIENCE)
         for number in range(4):
             decide(learner, f"d{number}")
         with problem("invalid", "lies in the reward range"):
-            learner.change("e", ExperimentChange(default_reward=7.0)).result(10)
+            learner.change("e", ExperimentChange(default_reward=7.0)).result(PATIENCE)
         settle(learner)
         check(learner)
     with running(tmp_path) as learner:
@@ -553,8 +612,8 @@ def test_erasure_leaves_no_trace_of_a_subject(tmp_path):
         settle(learner)
         assert any(secret.encode() in path.read_bytes() for path in tmp_path.iterdir())
 
-        assert learner.erase("e", "anna").result(10)["n_erased"] == 1
-        assert learner.erase("e", "anna").result(10)["n_erased"] == 0
+        assert learner.erase("e", "anna").result(PATIENCE)["n_erased"] == 1
+        assert learner.erase("e", "anna").result(PATIENCE)["n_erased"] == 0
 
         assert [path.name for path in tmp_path.iterdir() if secret.encode() in path.read_bytes()] == []
         assert live.info()["n_learned"] == 2

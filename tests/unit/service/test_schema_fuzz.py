@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from services import ROWS, STRINGS, TABLE, check, served
+from services import PATIENCE, ROWS, STRINGS, TABLE, check, served
 
 N_CASES = 10_000
 
@@ -60,5 +60,5 @@ def test_ten_thousand_cases_find_no_server_error(service):
     assert sum(statuses.values()) >= N_CASES
     assert set(statuses) <= {200, 400, 404, 405, 409, 413, 415, 422}
     assert statuses[200] > 100
-    service.learner.snapshot().result(20)
+    service.learner.snapshot().result(PATIENCE)
     check(service.learner)

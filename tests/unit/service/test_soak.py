@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from kernelbandits.service.schemas import Action, DecisionRequest, RewardRequest
-from services import ROWS, check, experiment, running, settle
+from services import PATIENCE, ROWS, check, experiment, running, settle
 
 SECONDS = 600.0
 WARM_UP = 25_000
@@ -30,9 +30,9 @@ def soak(folder, seconds, n_most):
                 request = DecisionRequest(actions=[Action(f"a{row}", contexts[row]) for row in rows])
                 jobs.append(learner.decide("e", name, request))
             for job in jobs:
-                job.future.result(60)
+                job.future.result(PATIENCE)
             rewards = [(name, "r", RewardRequest(reward=0.5, final=draw.random() < 0.5)) for name in names]
-            learner.rewards("e", rewards).result(60)
+            learner.rewards("e", rewards).result(PATIENCE)
             if n % 1_000 == 0:
                 seen.append(process.memory_info().rss / 2**20)
         settle(learner)

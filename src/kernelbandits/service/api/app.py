@@ -6,17 +6,19 @@ import asyncio
 import logging
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kernelbandits import __version__
 from kernelbandits.service.api import decisions, experiments
@@ -51,21 +53,11 @@ class Service:
         self.verified: dict[str, Any] | None = None
         self.in_flight = InFlight()
         self.build_errors: dict[tuple[str, str], str] = {}
-        self._n_active = 0
+        self.n_active = 0
+        """Requests in flight."""
         self._offline = asyncio.Semaphore(OFFLINE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._known_keys: tuple[float, bool] = (0.0, False)
-
-    @contextmanager
-    def admitted(self) -> Iterator[None]:
-        """Count a request in flight, or reject it."""
-        if self._n_active >= self.settings.limits.in_flight:
-            raise Problem("overloaded", f"More than {self.settings.limits.in_flight} requests are in flight.")
-        self._n_active += 1
-        try:
-            yield
-        finally:
-            self._n_active -= 1
 
     @property
     def needs_key(self) -> bool:
@@ -179,6 +171,9 @@ OPERATION = (
 )
 
 
+MONITORED: Final = frozenset(one.path for one in OPERATION)
+
+
 def endpoints() -> tuple[Endpoint, ...]:
     """All endpoints of the interface."""
     return (*OPERATION, *experiments.ENDPOINTS, *decisions.ENDPOINTS)
@@ -260,12 +255,45 @@ def _operation(one: Endpoint, by_kind: dict[Any, Any]) -> dict[str, Any]:
 
 def route(service: Service, path: str, listed: Sequence[Endpoint]) -> Route:
     """One route for all methods of a path."""
-    by_method = {one.method: one for one in listed}
+    return Route(path, _Methods(service, listed), methods=sorted({one.method for one in listed}))
 
-    async def serve(request: Request) -> Response:
-        return await by_method["GET" if request.method == "HEAD" else request.method].serve(service, request)
 
-    return Route(path, serve, methods=sorted(by_method))
+class _Methods:
+    """ASGI application of one path."""
+
+    def __init__(self, service: Service, listed: Sequence[Endpoint]) -> None:
+        self._service = service
+        self._by_method = {one.method: one for one in listed}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method = scope["method"]
+        endpoint = self._by_method["GET" if method == "HEAD" else method]
+        response = await endpoint.serve(self._service, Request(scope, receive, send))
+        await response(scope, receive, send)
+
+
+class Admission:
+    """ASGI middleware that rejects requests beyond the limit before anything of them is read, but those of monitors."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in MONITORED:
+            await self._app(scope, receive, send)
+            return
+        service = self._service
+        most = service.settings.limits.in_flight
+        if service.n_active >= most:
+            problem = Problem("overloaded", f"More than {most} requests are in flight.")
+            service.metrics.rejected(problem.code)
+            await problem_response(problem)(scope, receive, send)
+            return
+        service.n_active += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            service.n_active -= 1
 
 
 def create_app(
@@ -278,7 +306,7 @@ def create_app(
     """
     service = Service(learner, settings)
     by_path: dict[str, list[Endpoint]] = {}
-    for one in endpoints():
+    for one in sorted(endpoints(), key=lambda one: one not in decisions.ENDPOINTS):  # the frequent ones first
         by_path.setdefault(one.path, []).append(one)
 
     @asynccontextmanager
@@ -316,6 +344,7 @@ def create_app(
             *(routes(service) if routes else ()),
         ],
         lifespan=lifespan,
+        middleware=[Middleware(Admission, service=service)],
         exception_handlers={HTTPException: http_error, Exception: failure},
     )
     app.state.service = service

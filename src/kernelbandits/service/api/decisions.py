@@ -55,7 +55,7 @@ class InFlight:
                 raise id_reused(id)
             answer = await asyncio.shield(held[1])
             return msgspec.structs.replace(answer, replayed=True)
-        task = asyncio.create_task(_decide(call, name, id, request))
+        task = asyncio.create_task(_decide(call, name, id, request, digest))
         self._tasks[name, id] = digest, task
         task.add_done_callback(lambda done: self._forget(name, id))
         return await asyncio.shield(task)  # a client that goes away does not undo it
@@ -64,22 +64,22 @@ class InFlight:
         self._tasks.pop((name, id), None)
 
 
-async def _decide(call: Call, name: str, id: str, request: DecisionRequest) -> DecisionAnswer:
+async def _decide(call: Call, name: str, id: str, request: DecisionRequest, digest: str) -> DecisionAnswer:
     """Ask the learner, and fall back to the baseline if it does not begin in time."""
     learner = call.service.learner
     experiment = learner.experiment(name)
     if request.taken is not None:
         require(call.key, "manage", name)
-        return await asyncio.wrap_future(learner.decide(name, id, request).future)
-    job = learner.decide(name, id, request)
+        return await asyncio.wrap_future(learner.decide(name, id, request, digest).future)
+    job = learner.decide(name, id, request, digest)
     answer: asyncio.Future[DecisionAnswer] = asyncio.wrap_future(job.future)
     has_fallback = experiment.shape is not None
     done, _ = await asyncio.wait({answer}, timeout=experiment.spec.deadline if has_fallback else FIRST_SECONDS)
     if done or not job.claim():
         return await answer
     if learner.store.decision(name, id) is not None:
-        return experiment.stored_answer(id, digest_text(request))
-    return await asyncio.wrap_future(learner.fall_back(name, id, request))
+        return experiment.stored_answer(id, digest)
+    return await asyncio.wrap_future(learner.fall_back(name, id, request, digest))
 
 
 async def decide(call: Call) -> Any:

@@ -117,11 +117,10 @@ class Endpoint:
     async def _answer(self, service: Service, request: Request) -> Response:
         if self.scope is None:
             return _response(await self.handle(Call(service, request, None, None)))
-        with service.admitted():
-            key = key_of(service, request)
-            require(key, self.scope, None if self.is_filtered else request.path_params.get("experiment", ""))
-            body = None if self.takes is None else decode(await self._read(service, request), self.takes)
-            return _response(await self.handle(Call(service, request, body, key)))
+        key = key_of(service, request)
+        require(key, self.scope, None if self.is_filtered else request.path_params.get("experiment", ""))
+        body = None if self.takes is None else decode(await self._read(service, request), self.takes)
+        return _response(await self.handle(Call(service, request, body, key)))
 
     async def _read(self, service: Service, request: Request) -> bytes:
         limits = service.settings.limits

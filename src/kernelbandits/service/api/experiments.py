@@ -46,8 +46,7 @@ async def show_all(call: Call) -> Any:
 
 async def show(call: Call) -> Any:
     """Show the settings and the state of an experiment."""
-    experiment = call.service.learner.experiment(call.experiment)
-    return {**experiment.info(), "rows": call.service.store.counts(experiment.name)}
+    return call.service.learner.experiment(call.experiment).info()
 
 
 async def summary(call: Call) -> Any:

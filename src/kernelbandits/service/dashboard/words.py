@@ -16,15 +16,15 @@ SPACE: Final = "\u00a0"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with some significant digits, and all digits of whole numbers.
+    """A number with some significant digits, and all digits of its whole part.
 
-    >>> number(1234567), number(0.123456), number(12.0), number(None)
-    ('1,234,567', '0.123', '12', '–')
+    >>> number(1234567), number(4712.4), number(0.123456), number(12.0), number(None)
+    ('1,234,567', '4,712', '0.123', '12', '–')
     """
     if value is None:
         return NOTHING
-    if value == int(value):
-        return f"{int(value):,}".replace("-", "−")
+    if value == int(value) or abs(value) >= 10**digits:
+        return f"{value:,.0f}".replace("-", "−")
     return f"{value:.{digits}g}".replace("-", "−")
 
 

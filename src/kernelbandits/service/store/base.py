@@ -299,7 +299,7 @@ class Store(ABC):
 
     @abstractmethod
     def probe(self) -> None:
-        """Write and flush a little, or raise as `append` does."""
+        """Write and flush as much as some commits need, or raise as `append` does."""
 
     @abstractmethod
     def check(self) -> list[str]:

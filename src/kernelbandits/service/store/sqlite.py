@@ -43,6 +43,9 @@ PAGE: Final = 500
 
 BUSY_MILLISECONDS: Final = 5_000
 
+PROBE_BYTES: Final = 1 << 18
+"""Room that a probe asks for: with less, the next commits would fill the disk again."""
+
 CHECKPOINT_ATTEMPTS: Final = 20
 CHECKPOINT_PAUSE: Final = 0.05
 
@@ -336,8 +339,9 @@ class SqliteStore(Store):
             )
 
     def probe(self) -> None:
-        with self._lock, self._translated(), self._transaction():
-            self._writer.execute("INSERT INTO probe VALUES (1, 1) ON CONFLICT DO UPDATE SET n = n + 1")
+        for statement in (f"INSERT OR REPLACE INTO probe VALUES (1, zeroblob({PROBE_BYTES}))", "DELETE FROM probe"):
+            with self._lock, self._translated(), self._transaction():
+                self._writer.execute(statement)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
