@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         UniformRandom,
         load,
     )
-    from kernelbandits.selection import Catalog, compile_ahead, set_threads
+    from kernelbandits.selection import Box, Catalog, Product, compile_ahead, set_threads
 
 logging.getLogger("kernelbandits").addHandler(logging.NullHandler())  # silent unless the application configures logging
 
@@ -100,6 +100,7 @@ __all__ = [
     "UCB1",
     "VE",
     "BaseKernelUCB",
+    "Box",
     "Catalog",
     "ConfidenceBall",
     "ContextualZooming",
@@ -121,6 +122,7 @@ __all__ = [
     "Policy",
     "PolicyElimination",
     "Prediction",
+    "Product",
     "RandomizedUCB",
     "Slate",
     "Softmax",
@@ -151,7 +153,8 @@ _PACKAGES = {
     "theory",
 }  # fmt: skip
 _ELSEWHERE = {
-    "Catalog": "selection", "compile_ahead": "selection", "set_threads": "selection", "simulate": "evaluation",
+    "Box": "selection", "Catalog": "selection", "Product": "selection", "compile_ahead": "selection",
+    "set_threads": "selection", "simulate": "evaluation",
 }  # all others: policies  # fmt: skip
 
 

@@ -144,7 +144,8 @@ class Decision:
     """Score by which the chosen action was ranked."""
 
     propensity: float = 1.0
-    """Probability of this action, 1.0 for a deterministic rule; in a slate, given those above it."""
+    """Probability of this action, 1.0 for a deterministic rule; in a slate, given those above it. Nan if the actions
+    were a box: a point of it has at most a density."""
 
     stage: int | None = None
     """SupKernelUCB level that learns from this decision; None if none does."""
@@ -153,7 +154,7 @@ class Decision:
     """Id of the chosen row, or the row itself if there were no ids."""
 
     n_actions: int = 0
-    """Number of eligible actions of the round."""
+    """Number of eligible actions of the round; 0 if they were a box."""
 
     round_index: int = 0
     """Index of the round, from 1."""
@@ -173,7 +174,7 @@ class Decision:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON or a table row."""
         values = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "cost"}
-        for name in ("mean", "width", "score"):
+        for name in ("mean", "width", "score", "propensity"):
             values[name] = None if isnan(values[name]) else float(values[name])
         values["context"] = _to_plain(self.context)
         values["memo"] = {name: np.asarray(array).tolist() for name, array in self.memo.items()}
@@ -191,8 +192,9 @@ class Decision:
             raise DecisionError(f"These values are not a decision as `to_dict` gives it: {type(values).__name__}.")
         try:
             known = dict(values)
-            for name in ("mean", "width", "score"):
-                known[name] = nan if known.get(name) is None else float(known[name])
+            for name in ("mean", "width", "score", "propensity"):
+                if name in known or name != "propensity":  # without a propensity, the action was the only one possible
+                    known[name] = nan if known.get(name) is None else float(known[name])
             known["context"] = _from_plain(known["context"])
             known["memo"] = {name: np.asarray(array) for name, array in known.get("memo", EMPTY).items()}
             decision = cls(**known)
@@ -217,7 +219,12 @@ def check_decision(decision: Decision) -> None:
         ("mean", "one number", _is_number(decision.mean)),
         ("width", "one number", _is_number(decision.width)),
         ("score", "one number", _is_number(decision.score)),
-        ("propensity", f"a probability of at least {SMALLEST_PROPENSITY:g}", _is_propensity(decision.propensity)),
+        (
+            "propensity",
+            f"a probability of at least {SMALLEST_PROPENSITY:g}, or nan for a point of a box",
+            _is_propensity(decision.propensity)
+            or (_is_number(decision.propensity) and isnan(decision.propensity) and int(decision.n_actions) == 0),
+        ),
         ("cost", "a SelectionCost or None", decision.cost is None or isinstance(decision.cost, SelectionCost)),
         ("memo", "a mapping of names to arrays of finite numbers", _is_memo(decision.memo)),
     ):

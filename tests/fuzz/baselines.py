@@ -178,6 +178,14 @@ def use_catalog(catalog: Any) -> None:
             tolerant(lambda policy=policy: policy.choose(catalog))
 
 
+def use_box(box: Any) -> None:
+    policy = kb.KernelUCB(gaussian())
+    for _ in range(2):
+        decision = tolerant(lambda: policy.choose(box))
+        if decision is not None:
+            tolerant(lambda decision=decision: policy.learn(decision, 0.5))
+
+
 def use_kind(kind: Any) -> None:
     for points in (rows(), WORDS, [1, 2, 3]):
         checked = tolerant(lambda points=points: kind.check(points))
@@ -378,6 +386,8 @@ TARGETS: dict[str, Target] = {
     "posterior.posterior_factory": calls(use_factory, ("name",), name="exact"),
     "posterior.posterior_from": calls(use_factory, description="exact"),
     # -- selection
+    "selection.Box": calls(use_box, low=lambda: [0.0, 1.0, 2.0], high=lambda: [1.0, 2.0, 2.0]),
+    "selection.Product": calls(use_box, context=lambda: np.ones(1), box=lambda: kb.Box([0.0, 1.0], [1.0, 2.0])),
     "selection.Catalog": calls(use_catalog, items=rows, ids=lambda: ["a", "b", "c", "d"]),
     "selection.set_threads": calls(lambda _made: kb.set_threads(None), n=1),
     # -- theory
@@ -394,6 +404,7 @@ TARGETS: dict[str, Target] = {
         n_actions=4,
         log_det_gain=1.5,
         regularization=1.0,
+        is_continuous=False,
     ),
     "theory.as_exploration": calls(use_schedule, ("value",), value=0.5),
     "theory.balanced_regularization": calls(**PROBABLE, n_actions=4, horizon=10),
@@ -707,8 +718,8 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("posterior.Capabilities", "posterior.Dictionary"), INTERFACE),
     **dict.fromkeys(("posterior.Posterior", "posterior.PosteriorFactory"), INTERFACE),
     **dict.fromkeys(
-        ("selection.CatalogEngine", "selection.CatalogView", "selection.Screening", "selection.screened",
-         "selection.tied_for_best", "selection.tied_in_each"), INSIDE,
+        ("selection.CatalogEngine", "selection.CatalogView", "selection.GradientSearch", "selection.Screening",
+         "selection.screened", "selection.tied_for_best", "selection.tied_in_each"), INSIDE,
     ),
     "selection.compile_ahead": "has no arguments",
     "theory.Check": RESULT,

@@ -315,6 +315,8 @@ OBJECTS = {
     "UniformRandom": lambda: kb.UniformRandom(seed=0),
     "decision": lambda: kb.Decision(0, np.zeros(3)),
     "Catalog": lambda: kb.Catalog(np.eye(4, 3)),
+    "Box": lambda: kb.Box(np.zeros(3), np.ones(3)),
+    "Product": lambda: kb.Product(np.ones(2), kb.Box([0.0], [1.0])),
     "empty slate": lambda: kb.Slate(()),
     "Pairs of None": lambda: kb.Pairs(None, None),
     "Pairs": lambda: kb.Pairs(np.ones(2), np.eye(4, 3)),

@@ -124,7 +124,7 @@ def test_a_context_that_no_decision_gives_is_rejected(context):
         {"stage": "x"},
         {"item": [1]},
         {"id": None},
-        {"propensity": float("nan")},
+        {"propensity": float("nan"), "n_actions": 3},
         {"mean": 10**400},
         {"memo": {"advice": [1.0, float("inf")]}},
         {"memo": {"advice": [{}]}},

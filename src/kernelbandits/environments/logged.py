@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from math import nan
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from kernelbandits.environments.catalog import digest_of_anything
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels import kind_of
 from kernelbandits.selection import Catalog, CatalogView
+from kernelbandits.selection.box import BOXES
 from kernelbandits.types import Indices, ItemId, Matrix, Parameters, Points, Vector
 from kernelbandits.validation import (
     as_iterable,
@@ -31,6 +32,12 @@ from kernelbandits.validation import (
 )
 
 __all__ = ["Log", "Logged", "LoggedWorld", "click_rewards", "single_actions"]
+
+
+NO_LOG_OF_BOXES: Final = (
+    "A log holds actions that can be listed, with their probabilities, and a point of a box has none. A policy can "
+    "learn such decisions all the same: policy.warm_start(contexts, rewards)."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -116,6 +123,8 @@ class Log:
                     f"{title} belong to slates, and its actions are one row of numbers. Leave them out."
                 )
         if self.k is None:
+            if name == "propensities" and np.isnan(check_array(values, title)).any():
+                raise InvalidParameter(f"{title} must be finite probabilities, got nan. {NO_LOG_OF_BOXES}")
             return check_vector(values, title)
         numbers = check_array(values, title)
         if numbers.shape != self.actions.shape or not np.isfinite(numbers).all():
@@ -274,6 +283,8 @@ def single_actions(log: Log, user: str) -> Log:
 
 
 def _count(contexts: Points, t: int) -> int:
+    if isinstance(contexts, BOXES):
+        raise InvalidParameter(f"Round {t} is a {type(contexts).__name__}. {NO_LOG_OF_BOXES}")
     try:
         return n_points(contexts)
     except (InvalidContexts, TypeError, IndexError) as error:

@@ -22,6 +22,7 @@ __all__ = [
     "as_rows",
     "bag_products",
     "dense",
+    "dense_pair",
     "distances",
     "inner_products",
     "row_pair",
@@ -70,6 +71,14 @@ def row_pair(first: Points, second: Points | None) -> tuple[Points, Points]:
             "with the same columns."
         )
     return first, second
+
+
+def dense_pair(first: Points, second: Points) -> tuple[Matrix, Matrix]:
+    """Both sides as dense rows with the same number of columns, for gradients; raises InvalidContexts."""
+    left, right = row_pair(first, second)
+    if is_sparse(left) or is_sparse(right):
+        raise InvalidContexts("Gradients are those of dense rows. Convert them: rows.toarray().")
+    return left, right
 
 
 def inner_products(first: Points, second: Points) -> Matrix:

@@ -17,7 +17,7 @@ from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 from kernelbandits.validation import short_repr
 
-__all__ = ["Kernel", "a_kernel", "pack_value"]
+__all__ = ["Kernel", "a_kernel", "no_gradient", "pack_value"]
 
 
 class Kernel(Shared, ABC):
@@ -54,6 +54,27 @@ class Kernel(Shared, ABC):
     def features(self, points: Points) -> Matrix:
         """Rows φ with φ φᵀ = gram."""
         raise NotSupported(f"{type(self).__name__} has no finite feature map; use the exact posterior.")
+
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        """Gradients Σ_j w_ij ∂k(x_i, z_j)/∂x_i: one row per point x_i of the first, one column per column of it.
+
+        Of pairs, with respect to the action. Only for dense rows, and pairs with dense rows as actions. Where k is not
+        differentiable, at the kink of `Laplacian` and of `Matern` with smoothness 1/2, the kink contributes 0.
+
+        Parameters
+        ----------
+        first, second
+            Points x and z.
+        weights
+            w, shape (len(first), len(second)).
+        """
+        if type(self).feature_gradient is Kernel.feature_gradient:
+            raise no_gradient(self)
+        return self.feature_gradient(first, weights @ self.features(second))
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        """Gradients Σ_f w_if ∂φ_f(x_i)/∂x_i of the features, as in `gradient`; weights have one column per feature."""
+        raise no_gradient(self)
 
     @property
     def is_certified(self) -> bool:
@@ -110,6 +131,15 @@ class Kernel(Shared, ABC):
 
     __radd__ = __add__
     __rmul__ = __mul__
+
+
+def no_gradient(kernel: Kernel) -> NotSupported:
+    """Error for a kernel that cannot be differentiated."""
+    return NotSupported(
+        f"A search by gradients needs a kernel that can be differentiated, got {short_repr(kernel)}. Kernels of dense "
+        "rows that are formulas can be (Gaussian, Matern, Linear, Polynomial and others, sums and products of these); "
+        "for any other kernel, list the actions in an array or a kb.Catalog."
+    )
 
 
 def a_kernel(value: Kernel) -> Kernel:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels._distances import as_rows
-from kernelbandits.kernels.base import Kernel, a_kernel, pack_value
+from kernelbandits.kernels.base import Kernel, a_kernel, no_gradient, pack_value
 from kernelbandits.kernels.linear import Constant
 from kernelbandits.kernels.points import PointKind, describe_kind
 from kernelbandits.kernels.rows import Rows
@@ -52,6 +52,12 @@ class Scaled(Kernel):
 
     def features(self, points: Points) -> Matrix:
         return sqrt(self.factor) * self.kernel.features(points)
+
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        return self.kernel.gradient(first, second, self.factor * weights)
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        return self.kernel.feature_gradient(points, sqrt(self.factor) * weights)
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,6 +142,16 @@ class Sum(_Several):
     def features(self, points: Points) -> Matrix:
         return np.hstack([part.features(points) for part in self.parts])
 
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        return reduce(np.add, (part.gradient(first, second, weights) for part in self.parts))
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        if self.n_features(points) is None:
+            raise no_gradient(self)
+        ends = np.cumsum([int(part.n_features(points) or 0) for part in self.parts])[:-1]
+        own = zip(self.parts, np.split(weights, ends, axis=1), strict=True)
+        return reduce(np.add, (part.feature_gradient(points, some) for part, some in own))
+
 
 @dataclass(frozen=True, repr=False)
 class Product(_Several):
@@ -160,10 +176,35 @@ class Product(_Several):
         """All products of one feature of each part."""
         return reduce(paired_features, (part.features(points) for part in self.parts))
 
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        grams = [part.gram(first, second) for part in self.parts]
+        others = [reduce(np.multiply, [*grams[:place], *grams[place + 1 :]], weights) for place in range(len(grams))]
+        slopes = (part.gradient(first, second, own) for part, own in zip(self.parts, others, strict=True))
+        return reduce(np.add, slopes)
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        if self.n_features(points) is None:
+            raise no_gradient(self)
+        features = [part.features(points) for part in self.parts]
+        slopes = (
+            part.feature_gradient(points, weights_of_factor(weights, features, place))
+            for place, part in enumerate(self.parts)
+        )
+        return reduce(np.add, slopes)
+
 
 def paired_features(first: Matrix, second: Matrix) -> Matrix:
     """Row-wise products of every entry of the first with every entry of the second."""
     return np.asarray(np.einsum("ni,nj->nij", first, second).reshape(len(first), -1))
+
+
+def weights_of_factor(weights: Matrix, features: Sequence[Matrix], place: int) -> Matrix:
+    """Weights of the features at one place, for weights of all products of features and the others held fixed."""
+    alone = np.ones((len(weights), 1))
+    before = reduce(paired_features, features[:place], alone)
+    after = reduce(paired_features, features[place + 1 :], alone)
+    each = weights.reshape(len(weights), before.shape[1], -1, after.shape[1])
+    return np.asarray(np.einsum("nbfa,nb,na->nf", each, before, after))
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,6 +233,21 @@ class Normalized(Kernel):
 
     def features(self, points: Points) -> Matrix:
         return self._inverse_norms(points)[:, None] * self.kernel.features(points)
+
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        left, right = self._inverse_norms(first), self._inverse_norms(second)
+        scaled = weights * left[:, None] * right
+        slope = self.kernel.gradient(first, second, scaled)
+        return slope - self._slope_of_norm(first, np.einsum("ij,ij->i", scaled, self.kernel.gram(first, second)))
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        scaled = self._inverse_norms(points)[:, None] * weights
+        slope = self.kernel.feature_gradient(points, scaled)
+        return slope - self._slope_of_norm(points, np.einsum("nf,nf->n", scaled, self.kernel.features(points)))
+
+    def _slope_of_norm(self, points: Points, values: Vector) -> Matrix:
+        """Gradient of ½ ln k(x, x), times these values; half the gradient of k(x, x) is that of k(x, z) at z = x."""
+        return self.kernel.gradient(points, points, np.diag(values * self._inverse_norms(points) ** 2))
 
     def _inverse_norms(self, points: Points) -> Vector:
         norms = np.sqrt(np.maximum(self.kernel.diagonal(points), 0.0))
@@ -228,6 +284,18 @@ class Columns(Kernel):
 
     def features(self, points: Points) -> Matrix:
         return self.kernel.features(self._seen(points))
+
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        return self._spread(first, self.kernel.gradient(self._seen(first), self._seen(second), weights))
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        return self._spread(points, self.kernel.feature_gradient(self._seen(points), weights))
+
+    def _spread(self, points: Points, gradient: Matrix) -> Matrix:
+        """Gradient with respect to all columns; a column may be seen more than once."""
+        spread = np.zeros(as_rows(points).shape)
+        np.add.at(spread.T, list(self.columns), gradient.T)
+        return spread
 
     def _seen(self, points: Points) -> Points:
         rows = as_rows(points)

@@ -100,6 +100,14 @@ class Waves:
         features[:, n_waves:] *= self.amplitudes
         return features
 
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        """See `Kernel.feature_gradient`."""
+        phases = np.asarray(self.check(points) @ self.frequencies.T)
+        n_waves = phases.shape[1]
+        slopes = weights[:, n_waves:] * np.cos(phases) - weights[:, :n_waves] * np.sin(phases)
+        gradient: Matrix = (slopes * self.amplitudes) @ self.frequencies
+        return gradient
+
 
 def draw_waves(
     kernel: Kernel, n_columns: int, n_waves: int, rng: np.random.Generator, *, orthogonal: bool = False
@@ -177,6 +185,9 @@ class _Fourier(Kernel):
 
     def features(self, points: Points) -> Matrix:
         return self.waves.features(points)
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        return self.waves.feature_gradient(points, weights)
 
 
 def _per_column(extent: float | Sequence[float], n_columns: int) -> Vector:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._arrays import array_namespace, is_foreign
-from kernelbandits.kernels._distances import as_rows, dense, inner_products, row_pair, squared_norms
+from kernelbandits.kernels._distances import as_rows, dense, dense_pair, inner_products, row_pair, squared_norms
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.points import PointKind, a_kind
 from kernelbandits.kernels.rows import Rows, is_sparse
@@ -52,6 +52,9 @@ class Linear(Kernel):
 
     def features(self, points: Points) -> Matrix:
         return dense(as_rows(points))
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        return weights
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -95,6 +98,25 @@ class Polynomial(Kernel):
             result *= rows[:, place]
         return result
 
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        first, second = dense_pair(first, second)
+        slopes = self.degree * (first @ second.T + self.offset) ** (self.degree - 1)
+        gradient: Matrix = (weights * slopes) @ second
+        return gradient
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        rows = dense(as_rows(points))
+        if self.offset > 0:
+            rows = np.column_stack([np.full(len(rows), sqrt(self.offset)), rows])
+        factors, roots = _monomials(rows.shape[1], self.degree)
+        gradient = np.zeros_like(rows)
+        for number, place in enumerate(factors):  # the product rule: all factors of every monomial but this one
+            others = roots * weights
+            for other in np.delete(factors, number, axis=0):
+                others *= rows[:, other]
+            np.add.at(gradient.T, place, others.T)
+        return gradient[:, 1:] if self.offset > 0 else gradient
+
 
 def _monomials(n_variables: int, degree: int) -> tuple[NDArray[np.intp], Vector]:
     """Variables of each monomial, one row per factor, and the roots of the multinomial coefficients."""
@@ -135,6 +157,20 @@ class Cosine(Kernel):
 
     def features(self, points: Points) -> Matrix:
         return dense(_unit(as_rows(points)))
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        rows = dense(as_rows(points))
+        unit = _unit(rows)
+        across = weights - np.einsum("nd,nd->n", weights, unit)[:, None] * unit
+        lengths = np.sqrt(squared_norms(rows))[:, None]
+        gradient: Matrix = np.divide(across, lengths, out=np.zeros_like(across), where=lengths > 0.0)
+        return gradient
+
+
+def _moving_rows(points: Points) -> Matrix:
+    """Rows with respect to which gradients are: those of the actions, of pairs."""
+    actions = getattr(points, "actions", None)
+    return dense(as_rows(points)) if actions is None else _moving_rows(actions)
 
 
 def _unit(rows: Points) -> Points:
@@ -189,3 +225,6 @@ class Constant(Kernel):
 
     def features(self, points: Points) -> Matrix:
         return np.full((self.kind.count(points), 1), sqrt(self.value))
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        return np.zeros(_moving_rows(points).shape)

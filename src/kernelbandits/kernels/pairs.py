@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelbandits._saved_state import below
 from kernelbandits.errors import DamagedFile, InvalidContexts
 from kernelbandits.kernels.base import Kernel, a_kernel
-from kernelbandits.kernels.composite import paired_features
+from kernelbandits.kernels.composite import paired_features, weights_of_factor
 from kernelbandits.kernels.points import PointKind, Shared, a_kind, describe_kind
 from kernelbandits.types import Indices, Matrix, Pairs, Parameters, Point, Points, Vector
 
@@ -201,6 +201,17 @@ class PairProduct(_PairKernel):
         """All products of a feature of the context and a feature of the action."""
         return paired_features(*self._features(points))
 
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        left, right = self.kind.check(first), self.kind.check(second)
+        similarity = self.context.gram(left.contexts, right.contexts)
+        return self.action.gradient(left.actions, right.actions, weights * similarity)
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        contexts, actions = self._features(points)
+        return self.action.feature_gradient(
+            self.kind.check(points).actions, weights_of_factor(weights, [contexts, actions], 1)
+        )
+
 
 @dataclass(frozen=True, repr=False)
 class PairSum(_PairKernel):
@@ -225,3 +236,11 @@ class PairSum(_PairKernel):
     def features(self, points: Points) -> Matrix:
         """Features of the context and of the action, concatenated."""
         return np.hstack(self._features(points))
+
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        return self.action.gradient(self.kind.check(first).actions, self.kind.check(second).actions, weights)
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        actions = self.kind.check(points).actions
+        n_features = self.action.n_features(actions)
+        return self.action.feature_gradient(actions, weights[:, weights.shape[1] - int(n_features or 0) :])

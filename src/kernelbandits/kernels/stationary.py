@@ -11,8 +11,16 @@ import numpy as np
 
 from kernelbandits._arrays import at_most, exp
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
-from kernelbandits.kernels._distances import Metric, Scale, as_rows, distances, row_pair, squared_distances
-from kernelbandits.kernels.base import Kernel
+from kernelbandits.kernels._distances import (
+    Metric,
+    Scale,
+    as_rows,
+    dense_pair,
+    distances,
+    row_pair,
+    squared_distances,
+)
+from kernelbandits.kernels.base import Kernel, no_gradient
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Points, Seed, Vector
 from kernelbandits.validation import as_generator, check_float, check_int, check_list, check_positive, short_repr
@@ -45,6 +53,21 @@ class Stationary(Kernel):
     def sample_frequencies(self, n_frequencies: int, n_columns: int, rng: np.random.Generator) -> Matrix:
         """Sample its spectral density: one row per frequency."""
         raise NotSupported(f"The spectral density of {type(self).__name__} is not implemented.")
+
+    def _slope(self, squared: Matrix) -> Matrix:
+        """∂k/∂s at the squared distances s = ‖(x − z) / ℓ‖²."""
+        raise no_gradient(self)
+
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        if not declares(self, "_slope"):  # a subclass with a `gram` of its own
+            raise no_gradient(self)
+        first, second = dense_pair(first, second)
+        slopes = self._slope(self._squared_distances(first, second))
+        slopes *= weights
+        origin = second[:1]  # differences of rows far from zero would cancel
+        apart = (first - origin) * slopes.sum(axis=1)[:, None] - slopes @ (second - origin)
+        gradient: Matrix = 2.0 * apart / self._scales(first.shape[1]) ** 2
+        return gradient
 
     def __post_init__(self) -> None:
         if isinstance(self.length_scale, list | tuple) or getattr(self.length_scale, "ndim", 0) == 1:
@@ -115,6 +138,9 @@ class Gaussian(Stationary):
         exponents *= -0.5
         return exp(exponents)
 
+    def _slope(self, squared: Matrix) -> Matrix:
+        return -0.5 * np.exp(-0.5 * squared)
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RationalQuadratic(Stationary):
@@ -138,6 +164,10 @@ class RationalQuadratic(Stationary):
         result: Matrix = (1.0 + squared / (2.0 * self.mixture)) ** -self.mixture
         return result
 
+    def _slope(self, squared: Matrix) -> Matrix:
+        slope: Matrix = -0.5 * (1.0 + squared / (2.0 * self.mixture)) ** (-self.mixture - 1.0)
+        return slope
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Laplacian(Stationary):
@@ -151,12 +181,31 @@ class Laplacian(Stationary):
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return exp(-self._distances(first, second, "cityblock"))
 
+    def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
+        if not declares(self, "gradient"):
+            raise no_gradient(self)
+        first, second = dense_pair(first, second)
+        weighted = weights * self.gram(first, second)
+        columns = [
+            np.einsum("ij,ij->i", weighted, np.sign(x[:, None] - z)) for x, z in zip(first.T, second.T, strict=True)
+        ]
+        gradient: Matrix = -np.column_stack(columns) / self._scales(first.shape[1])
+        return gradient
+
 
 MATERN: Final[dict[float, Callable[[Matrix], Matrix]]] = {
     0.5: lambda r: exp(-r),
     1.5: lambda r: (1.0 + sqrt(3.0) * r) * exp(-sqrt(3.0) * r),
     2.5: lambda r: (1.0 + sqrt(5.0) * r + 5.0 / 3.0 * r**2) * exp(-sqrt(5.0) * r),
 }
+
+
+MATERN_SLOPES: Final[dict[float, Callable[[Matrix], Matrix]]] = {
+    0.5: lambda r: np.divide(-0.5 * np.exp(-r), r, out=np.zeros_like(r), where=r > 0.0),  # a kink at r = 0
+    1.5: lambda r: -1.5 * np.exp(-sqrt(3.0) * r),
+    2.5: lambda r: -5.0 / 6.0 * (1.0 + sqrt(5.0) * r) * np.exp(-sqrt(5.0) * r),
+}
+"""Derivatives of these by r², as functions of r."""
 
 
 VANISHING: Final = 1e3
@@ -195,6 +244,9 @@ class Matern(Stationary):
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return MATERN[self.smoothness](at_most(self._distances(first, second, "euclidean"), VANISHING))
+
+    def _slope(self, squared: Matrix) -> Matrix:
+        return MATERN_SLOPES[self.smoothness](np.minimum(np.sqrt(squared), VANISHING))
 
 
 def declares(kernel: Kernel, name: str) -> bool:

@@ -39,6 +39,7 @@ from kernelbandits.policies.slates import Ranking, given_places, slate_places
 from kernelbandits.posterior import Posterior
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.selection.actions import Actions, ActionSet, CatalogActions, checked_ids, no_ids_beside_a_catalog
+from kernelbandits.selection.box import BOXES, Box, BoxActions, Product
 from kernelbandits.types import (
     Decision,
     ItemId,
@@ -81,6 +82,7 @@ __all__ = [
 ]
 
 CATALOGS: Final = (Catalog, CatalogView)
+SETS: Final = (*CATALOGS, *BOXES)
 
 LARGEST_EXACT: Final = 1e19
 """Largest absolute reward that can be removed again without a rounding error in the sums of other rewards."""
@@ -179,6 +181,9 @@ class Policy(Parametrized, Transactional, ABC):
 
     _validates_rounds = False
     """Whether rounds are restricted: to a fixed set, or by the parameters `horizon` and `n_actions`."""
+
+    _searches_boxes = False
+    """Whether `_pick` finds the best point of `BoxActions`."""
 
     _has_warned_beyond = False
     """Whether a round beyond the horizon was reported."""
@@ -468,7 +473,9 @@ class Policy(Parametrized, Transactional, ABC):
         ----------
         contexts
             The actions of this round in any form that the kernel accepts: rows, sparse rows, strings, ids, pairs. A
-            `Catalog`, whole or restricted, is faster for a set of actions that is queried repeatedly.
+            `Catalog`, whole or restricted, is faster for a set of actions that is queried repeatedly. A `Box`, or a
+            context joined with one (`kb.Product`), for actions that are continuous: the decision then holds the point
+            found as its context, and has no propensity (nan), since a point has no probability.
         k
             Number of actions to rank, best first. The result is then a `Slate`.
         diverse
@@ -547,6 +554,11 @@ class Policy(Parametrized, Transactional, ABC):
     ) -> Slate:
         if id is not None:
             raise InvalidParameter("A slate holds several decisions, and `id` can name only one. Leave it out.")
+        if isinstance(contexts, BOXES):
+            raise NotSupported(
+                "A box has no k best points: close to the best one there are always others that are nearly as good. "
+                "For several points at once, choose one, expect(decision), and choose again."
+            )
         given = self._actions(contexts, ids, eligible)
         self._note_random()
         self._check_length(k, given)
@@ -620,7 +632,7 @@ class Policy(Parametrized, Transactional, ABC):
         self, contexts: Points, *, ids: Sequence[ItemId] | None = None, eligible: NDArray[np.bool_] | None = None
     ) -> Vector:
         """Return the probability of each action; 0 for actions that are not eligible."""
-        given = self._actions(contexts, ids, eligible)
+        given = self._listed(contexts, ids, eligible)
         return _spread(given, self._probabilities(given))
 
     def probabilities_many(
@@ -643,7 +655,7 @@ class Policy(Parametrized, Transactional, ABC):
         eligible
             Per round, one boolean per row or None.
         """
-        given = self._actions_of_each(rounds, ids, eligible)
+        given = self._actions_of_each(rounds, ids, eligible, self._listed)
         found = self._probabilities_batch(given)
         return [_spread(actions, probabilities) for actions, probabilities in zip(given, found, strict=True)]
 
@@ -664,7 +676,7 @@ class Policy(Parametrized, Transactional, ABC):
         actions
             Rows of the slate, the top place first, as in `slate.actions`.
         """
-        given = self._actions(contexts, ids, eligible)
+        given = self._listed(contexts, ids, eligible)
         return given_places(self._ranking(given, diverse=False), slate_places(given, actions))
 
     def place_probabilities(
@@ -685,7 +697,7 @@ class Policy(Parametrized, Transactional, ABC):
         contexts, k, ids, eligible
             As in `choose`.
         """
-        given = self._actions(contexts, ids, eligible)
+        given = self._listed(contexts, ids, eligible)
         self._check_length(k, given)
         found = self._ranking(given, diverse=False).place_probabilities(int(k))
         return found if given.rows is None else np.array([_spread(given, row) for row in found])
@@ -776,6 +788,11 @@ class Policy(Parametrized, Transactional, ABC):
         eligible
             Per round, one boolean per row or None. Rounds with a restriction are not compiled.
         """
+        if isinstance(rounds, Sequence) and any(isinstance(contexts, BOXES) for contexts in rounds):
+            raise NotSupported(
+                "`play` needs the reward of every action beforehand, and a box has no list of them. Loop over choose "
+                "and learn."
+            )
         known = KnownRounds(
             rounds,
             rewards,
@@ -1145,7 +1162,9 @@ class Policy(Parametrized, Transactional, ABC):
     def _actions(
         self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None = None
     ) -> Actions:
-        if isinstance(contexts, CATALOGS):
+        if isinstance(contexts, SETS):
+            if isinstance(contexts, Box | Product):
+                return self._box_actions(contexts, ids, eligible)
             if ids is not None:
                 no_ids_beside_a_catalog(ids)
             listed = CatalogActions(contexts, eligible, self._catalog_points, self._plain_kind)
@@ -1160,6 +1179,33 @@ class Policy(Parametrized, Transactional, ABC):
             self._validate(points, given)
         return given
 
+    def _box_actions(
+        self, box: Box | Product, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None
+    ) -> BoxActions:
+        if not self._searches_boxes:
+            raise NotSupported(
+                f"{type(self).__name__} chooses among actions that can be listed, got a {type(box).__name__}. "
+                "KernelUCB, GPUCB, CGPUCB, LinUCB and KernelThompson search a box; for any other policy, list some of "
+                "its points, as an array or a kb.Catalog."
+            )
+        if ids is not None or eligible is not None:
+            raise InvalidParameter("The points of a box have no ids and are all eligible. Leave out both.")
+        actions = BoxActions(box, self._kind(None))
+        if self._validates_rounds:
+            self._validate_round(actions)
+        return actions
+
+    def _listed(
+        self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None = None
+    ) -> Actions:
+        """Return `_actions` that can be listed; reject a box."""
+        if isinstance(contexts, BOXES):
+            raise NotSupported(
+                "The points of a box cannot be listed: a point of it has at most a density, and no probability. For "
+                "probabilities, list the actions, as an array or a kb.Catalog."
+            )
+        return self._actions(contexts, ids, eligible)
+
     def _validate(self, whole: Points, actions: Actions) -> None:
         """Validate a round with this whole set of actions, for a policy that restricts rounds."""
         if self.needs_fixed_actions:
@@ -1171,14 +1217,15 @@ class Policy(Parametrized, Transactional, ABC):
         rounds: Sequence[Points],
         ids: Sequence[Sequence[ItemId] | None] | None,
         eligible: Sequence[NDArray[np.bool_] | None] | None,
+        actions_of: Callable[..., Actions] | None = None,
     ) -> list[Actions]:
-        """Return `_actions` of each round."""
-        listed = listed_rounds(rounds)
+        """Return `_actions` of each round, or those of another method."""
+        listed, actions_of = listed_rounds(rounds), actions_of or self._actions
         if ids is None and eligible is None:
-            return [self._actions(contexts, None) for contexts in listed]
+            return [actions_of(contexts, None) for contexts in listed]
         n_rounds = len(listed)
         names, masks = per_round(ids, n_rounds, "ids"), per_round(eligible, n_rounds, "eligible")
-        return [self._actions(*given) for given in zip(listed, names, masks, strict=True)]
+        return [actions_of(*given) for given in zip(listed, names, masks, strict=True)]
 
     def _decision(self, given: Actions, selection: Selection, id: str) -> Decision:
         place, mean, width, score, propensity, stage, memo, cost, _, _ = selection

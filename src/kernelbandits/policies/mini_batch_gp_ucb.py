@@ -56,6 +56,8 @@ class MiniBatchGPUCB(GPUCB):
         self._batch: Points = None  # its action
         self._batch_key: Hashable = None
 
+    _searches_boxes = False  # a point of a box is not played again
+
     def _pick(self, actions: Actions) -> Selection:
         if self._left:
             keys = self._point_kind.keys(actions.points)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from math import inf
+from math import inf, isnan
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from kernelbandits.posterior.dictionaries import checked_accuracy, checked_budge
 from kernelbandits.posterior.factory import NamedPosterior, make_posterior
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions
+from kernelbandits.selection.box import N_STARTS
 from kernelbandits.selection.selector import Selector
 from kernelbandits.theory.exploration import Constant, Exploration, RoundState, as_exploration, exploration_from
 from kernelbandits.types import Decision, ItemId, Parameters, Point, Points, Prediction, Seed, Vector
@@ -232,7 +233,8 @@ class PosteriorPolicy(Policy):
             gain = self.posterior.log_det_gain
         situation = RoundState(
             round_index=round_index,
-            n_actions=n_actions,
+            n_actions=n_actions or N_STARTS,
+            is_continuous=not n_actions,
             log_det_gain=gain + (waiting.log_det_gain if waiting else 0.0),
             regularization=self.posterior.regularization,
             residual=self.posterior.residual,
@@ -286,7 +288,8 @@ class PosteriorPolicy(Policy):
         """Explain which past actions determine the mean and how much is exploration, under the current model."""
         self._require_own(decision)
         point = self._point(decision)
-        estimate = self._estimate(point, max(1, int(decision.n_actions)), self._waiting(), self._ledger.round_index)
+        n_actions = 0 if isnan(decision.propensity) else max(1, int(decision.n_actions))  # nan: of a box
+        estimate = self._estimate(point, n_actions, self._waiting(), self._ledger.round_index)
         return explanation_of(
             self.posterior, point, exploration=estimate.exploration, most=most, prediction=estimate.prediction
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
-from math import erfc, inf, isnan, sqrt
+from math import erfc, inf, isnan, nan, sqrt
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -17,13 +17,14 @@ from kernelbandits.kernels.fourier_features import an_even_count, has_random_fea
 from kernelbandits.policies.posterior_policy import EXPLORATION, KernelPolicy
 from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy, drawn
 from kernelbandits.policies.slates import Ranking
-from kernelbandits.posterior.sampling import JITTER, draw_jointly, draw_paths, feature_map, has_feature_map
+from kernelbandits.posterior.sampling import JITTER, Paths, draw_jointly, draw_paths, feature_map, has_feature_map
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
+from kernelbandits.selection.box import BoxActions, best_tried, maximize
 from kernelbandits.selection.ties import Ties, best_of_each, checked_ties, tie_probabilities, worst_tied_of_each
 from kernelbandits.theory.exploration import Constant, Exploration
-from kernelbandits.types import Matrix, Parameters, Points, Seed, Selection, Vector
-from kernelbandits.validation import as_generator, check_int
+from kernelbandits.types import Matrix, Parameters, Points, Seed, Selection, SelectionCost, Vector
+from kernelbandits.validation import as_generator, check_int, short_repr
 
 __all__ = ["KernelThompson"]
 
@@ -119,6 +120,8 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
     propensity_draws: int = parameter(partial(check_int, name="The number of draws", most=MOST_DRAWS), default=256)
     ties: Ties = parameter(checked_ties, default="lowest")
 
+    _searches_boxes = True
+
     def _setup(self) -> None:
         if self.draws == "features" and not _may_have_features(self.kernel):
             raise NotSupported(
@@ -153,6 +156,46 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
         return self._drawn(
             points, self._kind(points).count(points), check_int(n_draws, "The number of draws", most=MOST_DRAWS), rng
         )
+
+    def _pick(self, actions: Actions) -> Selection:
+        return self._pick_inside(actions) if type(actions) is BoxActions else super()._pick(actions)
+
+    def _pick_batch(self, rounds: Sequence[Actions]) -> list[Selection]:
+        if any(type(actions) is BoxActions for actions in rounds):
+            return [self._pick(actions) for actions in rounds]
+        return super()._pick_batch(rounds)
+
+    def _pick_inside(self, actions: BoxActions) -> Selection:
+        """Draw a function and search the box for its maximum. A point of a box has no probability."""
+        box, kernel = actions.box, self.kernel
+        point = actions.at(box.low[None])
+        if self.draws == "joint" or not (self.budget is None and self.accuracy is None):
+            raise NotSupported(
+                "KernelThompson searches a box for the maximum of a drawn function, which needs draws='auto' or "
+                "'features', no budget and no accuracy. KernelUCB searches a box with any of these."
+            )
+        if not has_feature_map(kernel, point):
+            raise NotSupported(
+                "KernelThompson searches a box for the maximum of a drawn function, which needs a kernel with explicit "
+                f"or random features (Gaussian, Matern, RandomFourier, …), got {short_repr(kernel)}. Take such a "
+                "kernel over rows that join the context and the action, or KernelUCB."
+            )
+        paths = self._paths(point, 0, 1, self._rng)
+
+        def values(rows: Matrix) -> Vector:
+            heights: Vector = paths.at(actions.at(rows))[0]
+            return heights
+
+        def climb(rows: Matrix) -> tuple[Vector, Matrix]:
+            return values(rows), paths.gradient(actions.at(rows))[:, -box.n_columns :]
+
+        rows, n_scored = maximize(box, values, climb, best_tried(self.posterior, actions))
+        heights = values(rows)
+        best = int(np.argmax(heights))
+        actions.find(rows[[best]])
+        cost = SelectionCost("gradient", 0, n_scored + len(rows), 0, 0)
+        choice = Selection(0, score=float(heights[best]), propensity=nan, cost=cost)
+        return self._with_estimate(choice, actions.points)
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
         points, n_actions = actions.points, actions.n_actions
@@ -196,10 +239,14 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
         """Return samples: one row per draw, one column per point."""
         if not self._draws_paths(points, n_actions):
             return self._joint_draws(points, self.posterior._estimate(points).mean, n_draws, rng)
+        return self._paths(points, n_actions, n_draws, rng).at(points)
+
+    def _paths(self, points: Points, n_actions: int, n_draws: int, rng: np.random.Generator) -> Paths:
+        """Draw functions of such points."""
         if self.posterior.size:
             self._kind(points).validate_comparable(self.posterior.support()[0], points)
         pending, times = self._pending_tally().distinct() if self._ledger.pending else (None, 1)
-        paths = draw_paths(
+        return draw_paths(
             self.posterior,
             n_draws,
             prior=feature_map(self.kernel, points, self.n_features, rng),
@@ -208,7 +255,6 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
             pending=pending,
             times=times,
         )
-        return paths.at(points)
 
     def _joint_draws(self, points: Points, mean: Vector, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Sample jointly at the distinct points, so that equal points get equal rewards."""

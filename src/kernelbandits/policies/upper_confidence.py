@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from math import nan
 from typing import Final, Literal, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.slates import Ranking
 from kernelbandits.posterior import Placed
 from kernelbandits.selection.actions import Actions, CatalogActions
+from kernelbandits.selection.box import BoxActions
 from kernelbandits.selection.selectors import Selectors
 from kernelbandits.selection.ties import Ties, checked_ties, pick_best, pick_tied, tie_probabilities, tied_rows
 from kernelbandits.theory.exploration import Constant, Exploration
@@ -39,6 +41,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     """Select the highest mean + exploration · width under a posterior; the subclass defines the posterior."""
 
     reports_posterior_width = True
+    _searches_boxes = True
 
     ties: Ties = parameter(partial(checked_ties, may_be_exact=True), default="lowest")
 
@@ -51,6 +54,8 @@ class UpperConfidencePolicy(PosteriorPolicy):
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def _pick(self, actions: Actions) -> Selection:
+        if type(actions) is BoxActions:
+            return self._pick_inside(actions)
         if self._ledger.pending or not self._uses_selectors:
             return self._pick_from_all(actions)
         selector, schedule = self._selectors.of(self.posterior, actions), self._exploration
@@ -65,6 +70,19 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _break_tie(self, tied: Indices) -> tuple[int, float]:
         return pick_tied(tied, self._ties, self._rng)
+
+    def _pick_inside(self, actions: BoxActions) -> Selection:
+        """Search a box. A point of it has no probability, so there is no propensity."""
+        waiting = self._waiting()
+        exploration = self._exploration_now(0, waiting, self._ledger.round_index)
+        selector = self._selectors.of(self.posterior, actions, waiting)
+        assert selector is not None
+        selection = selector.select(actions, exploration)
+        assert selection is not None
+        assert selection.tied is not None
+        row, _ = pick_tied(selection.tied, self._ties, self._rng)
+        mean, width = selector.take(actions, row)
+        return Selection(row, mean, width, mean + exploration * width, nan, cost=selection.cost)
 
     def _pick_from_all(self, actions: Actions) -> Selection:
         """Score every action and select the best."""

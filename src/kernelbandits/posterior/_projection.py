@@ -261,6 +261,16 @@ class Projection:
         """α = L⁻ᵀ θ: mean = Σ α k(x, atom)."""
         return self._lower.solve_transposed(self.weights[:, None].copy())[:, 0]
 
+    def dual(self, of_mean: Vector, located: Located) -> tuple[Vector, Matrix]:
+        """L⁻ᵀ θ, and L⁻ᵀ (z − γ G⁻¹ z) of located points, one column per point."""
+        _, coordinates, whitened, changes, _ = located
+        used, size = self._n_buffered, self.size
+        rest = np.ascontiguousarray(whitened - self._changes[:used, :size].T @ changes)
+        solved = self._factor.solve_transposed(rest)
+        weights = np.column_stack([of_mean, coordinates - self.regularization * solved])
+        weights = self._lower.solve_transposed(weights)
+        return weights[:, 0], weights[:, 1:]
+
     # -- observations --------------------------------------------------------------------------------------------------
 
     def add(self, located: Located, count: float, total: float) -> None:

@@ -320,6 +320,9 @@ class AutoPosterior(Posterior):
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         return self._form.covariance_of_sum(points, weights, others)
 
+    def gradient(self, points: Points, others: Points, weights: Matrix) -> Matrix:
+        return self._form.gradient(points, others, weights)
+
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         return self._form.support()
 

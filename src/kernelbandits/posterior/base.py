@@ -30,6 +30,7 @@ __all__ = [
     "SMALLEST_REGULARIZATION",
     "Capabilities",
     "Posterior",
+    "Sections",
     "check_no_overflow",
     "checked_regularization",
     "checked_rewards",
@@ -78,6 +79,19 @@ class Capabilities(NamedTuple):
     array_library: str = "numpy"
     """Library of the arrays that `predict` and `covariance` return. Points of a kind are converted in `PointKind`, and
     results in `Prediction`; a posterior on another device converts in these two places."""
+
+
+class Sections(NamedTuple):
+    """Points z_m with mean(x) = Σ a_m k(x, z_m) and c(x, x') = (k(x, x') − Σ b_m(x') k(x, z_m)) / γ."""
+
+    points: Points
+    """z."""
+
+    of_mean: Vector
+    """a."""
+
+    of_others: Matrix
+    """b, one column per other point x'."""
 
 
 class Posterior(Transactional, ABC):
@@ -235,6 +249,33 @@ class Posterior(Transactional, ABC):
         for block, part in blocks(self.kernel.kind, points, len(total)):
             total += weights[block] @ self.covariance(part, others)
         return total
+
+    def gradient(self, points: Points, others: Points, weights: Matrix) -> Matrix:
+        """Gradient at each point x_i of mean(x_i) + Σ_j w_ij c(x_i, z_j), with c the `covariance`; one row per point.
+
+        As c(x, x) = width², twice the gradient of c(x, z) at z = x is that of width². See `Kernel.gradient`.
+
+        Parameters
+        ----------
+        points, others
+            Points x and z.
+        weights
+            w, shape (len(points), len(others)).
+        """
+        points, others = self.kernel.kind.check(points), self.kernel.kind.check(others)
+        gradient = self.kernel.gradient(points, others, weights / self.regularization)
+        if self.n_observations:
+            known, of_mean, of_others = self._sections(others)
+            explained = weights @ of_others.T
+            explained *= -1.0 / self.regularization
+            explained += of_mean
+            gradient = gradient + self.kernel.gradient(points, known, explained)
+        return gradient
+
+    def _sections(self, others: Points) -> Sections:
+        """Mean and covariance with these points as combinations of similarities; requires an observation."""
+        known, of_mean, _, _ = self.support()
+        return Sections(known, of_mean, self.weights_for(self.kernel.gram(known, others)))
 
     @abstractmethod
     def support(self) -> tuple[Points, Vector, Vector, Vector]:

@@ -341,6 +341,9 @@ class OrderedPosterior(Posterior):
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         return self._inner.covariance_of_sum(points, weights, others)
 
+    def gradient(self, points: Points, others: Points, weights: Matrix) -> Matrix:
+        return self._inner.gradient(points, others, weights)
+
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """See `Posterior`; counts and reward sums are weighted."""
         return self._inner.support()

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits.errors import DamagedFile, InvalidReward, NotSupported, NumericalError
 from kernelbandits.kernels import Kernel
-from kernelbandits.posterior.base import Capabilities, check_no_overflow, checked_rewards
+from kernelbandits.posterior.base import Capabilities, Sections, check_no_overflow, checked_rewards
 from kernelbandits.posterior.cholesky import cholesky, solve_lower, solve_lower_transposed
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.recorded import RecordedPosterior
@@ -220,6 +220,13 @@ class LogisticPosterior(RecordedPosterior):
         fit = self._fitted()
         assert fit is not None
         return points, fit.residuals / self.regularization, counts, sums
+
+    def _sections(self, others: Points) -> Sections:
+        fit = self._fitted()
+        assert fit is not None
+        whitened = self._whitened(fit, self.kernel.gram(fit.points, others) / self.regularization)
+        solve_lower_transposed(fit.lower, whitened)
+        return Sections(fit.points, fit.residuals / self.regularization, fit.roots[:, None] * whitened)
 
     def weights_for(self, values: Matrix) -> Matrix:
         raise NotSupported(

@@ -14,8 +14,8 @@ from kernelbandits.errors import NotSupported
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._basis import Coordinates
 from kernelbandits.posterior._chunks import blocks, summed_similarity
-from kernelbandits.posterior.base import check_no_overflow
-from kernelbandits.posterior.cholesky import cholesky, solve_lower
+from kernelbandits.posterior.base import Sections, check_no_overflow
+from kernelbandits.posterior.cholesky import cholesky, solve_lower, solve_lower_transposed
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.observations import Batch
 from kernelbandits.posterior.recorded import RecordedPosterior
@@ -451,6 +451,17 @@ class LowRankPosterior(RecordedPosterior):
         root, theirs = self._current().root, coordinates[:, len(weights) :]
         summed = coordinates[:, : len(weights)] @ weights
         return (prior - summed @ theirs) / self.regularization + (root @ summed) @ (root @ theirs)
+
+    def _sections(self, others: Points) -> Sections:
+        ridge, prior = self._current(), self.kernel.diagonal(others)
+        coordinates, _ = self._span(others, prior)
+        if coordinates is None:
+            return self.whole._sections(others)
+        ridge = self._current()  # the basis may have grown
+        solved = self.regularization * (ridge.root.T @ (ridge.root @ coordinates))
+        weights = np.column_stack([ridge.weights, coordinates - solved])
+        solve_lower_transposed(self._basis.lower, weights)
+        return Sections(self._basis.points, weights[:, 0], weights[:, 1:])
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """See `Posterior`; γα = s − n f, with f the fit at the observed points."""

@@ -16,7 +16,7 @@ from kernelbandits.errors import InvalidParameter, InvalidReward, NotLearnt, Not
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior._projection import SMALLEST_RESIDUAL, Located, Projection
-from kernelbandits.posterior.base import Capabilities, check_no_overflow, checked_rewards, checked_times
+from kernelbandits.posterior.base import Capabilities, Sections, check_no_overflow, checked_rewards, checked_times
 from kernelbandits.posterior.cholesky import GrowingCholesky, cholesky, solve_lower
 from kernelbandits.posterior.dictionaries import Dictionary, OnlineRowSampling, ResidualDictionary
 from kernelbandits.posterior.observations import NOTHING, Batch, Observations
@@ -702,6 +702,13 @@ class NystroemPosterior(RecordedPosterior):
             right = self._locate(others)
         outside = self.kernel.gram(points, others) - left.coordinates.T @ right.coordinates
         return outside / self.regularization + self._projection.covariance(left, right)
+
+    def _sections(self, others: Points) -> Sections:
+        projection, located = self._projection, self._locate(others)
+        of_mean = projection.weights
+        if self._batch_factor is not None and self.dictionary.delays_means:
+            of_mean = np.append(self._batch_weights, np.zeros(projection.size - len(self._batch_weights)))
+        return Sections(projection.points, *projection.dual(of_mean, located))
 
     def support(self) -> tuple[Points, Vector, Vector, Vector]:
         """Atoms, their weights in the mean, and counts and reward sums of the observations exactly there.

@@ -11,7 +11,7 @@ import numpy as np
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.posterior._chunks import blocks
-from kernelbandits.posterior.cholesky import cholesky, solve_lower
+from kernelbandits.posterior.cholesky import cholesky, solve_lower, solve_lower_transposed
 from kernelbandits.types import Matrix, Points, Prediction, Vector
 
 if TYPE_CHECKING:
@@ -59,6 +59,15 @@ class Pending:
         with limit_blas_threads(float(len(self._factor)) * whitened.size):
             solve_lower(self._factor, whitened)
         return whitened
+
+    def explained(self, points: Points) -> tuple[Points, Matrix]:
+        """Pending points p, and weights u with width²(x) = width²_S(x) − Σ u_p c(x, p): one row per point x.
+
+        Half the gradient of width² is that of c(x, z) − Σ u_p c(x, p) at z = x, with u fixed.
+        """
+        weights = self._whitened(points)
+        solve_lower_transposed(self._factor, weights)
+        return self._points, np.asarray((self._roots[:, None] * weights).T)
 
     def covariance(self, points: Points, others: Points) -> Matrix:
         """Posterior covariance divided by γ, including the pending points."""

@@ -361,6 +361,15 @@ class PrimalPosterior(RecordedPosterior):
         check_no_overflow(covariance)
         return covariance
 
+    def gradient(self, points: Points, others: Points, weights: Matrix) -> Matrix:
+        """See `Posterior`: the gradient of features, with weights C⁻¹ (Φᵀy + Σ w φ)."""
+        self._synchronize()
+        if self._model is None:
+            return super().gradient(points, others, weights)
+        points, others = self.kernel.kind.check(points), self.kernel.kind.check(others)
+        summed = self._mean_weights() + self._solve(self._features(others).T @ weights.T).T
+        return self.kernel.feature_gradient(points, summed)
+
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """See `Posterior`: the sum is one vector of features, v, and φᵀC⁻¹v is its covariance with a point."""
         kind = self.kernel.kind
@@ -471,7 +480,7 @@ class PrimalPosterior(RecordedPosterior):
         return self._model, bound
 
     def _solve(self, right: Vector) -> Vector:
-        """C⁻¹ times a vector."""
+        """C⁻¹ times a vector, or a matrix of columns."""
         from scipy.linalg import cho_solve
 
         factor = self._factor()

@@ -51,6 +51,9 @@ class FeatureMap(Protocol):
     def features(self, points: Points) -> Matrix:
         """Rows φ, one per point."""
 
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        """See `Kernel.feature_gradient`."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _OwnFeatures:
@@ -61,6 +64,9 @@ class _OwnFeatures:
 
     def features(self, points: Points) -> Matrix:
         return self.kernel.features(points)
+
+    def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
+        return self.kernel.feature_gradient(points, weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,11 +88,24 @@ class Paths:
         kind = self.kernel.kind
         values = np.empty((self.prior_weights.shape[1], kind.count(points)))
         n_known = len(self.prior_weights) + sum(len(weights) for _, weights in self.parts)
-        for block, some in blocks(kind, points, n_known):
-            values[:, block] = self.prior_weights.T @ self.prior.features(some).T
-            for known, weights in self.parts:
-                values[:, block] += weights.T @ self.kernel.gram(known, some)
+        with limit_blas_threads(float(values.size) * n_known):
+            for block, some in blocks(kind, points, n_known):
+                values[:, block] = self.prior_weights.T @ self.prior.features(some).T
+                for known, weights in self.parts:
+                    values[:, block] += weights.T @ self.kernel.gram(known, some)
         return values
+
+    def gradient(self, points: Points) -> Matrix:
+        """Gradients of the first path: one row per point. See `Kernel.gradient`."""
+        n_points = self.kernel.kind.count(points)
+
+        def for_each(weights: Matrix) -> Matrix:
+            return np.broadcast_to(weights[:, 0], (n_points, len(weights)))
+
+        gradient = self.prior.feature_gradient(points, for_each(self.prior_weights))
+        for known, weights in self.parts:
+            gradient = gradient + self.kernel.gradient(points, known, for_each(weights))
+        return gradient
 
 
 def draw_paths(

@@ -8,11 +8,12 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from kernelbandits.posterior import Posterior
+from kernelbandits.posterior import Pending, Posterior
 from kernelbandits.posterior.base import SMALLEST_REGULARIZATION
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.selection._catalog_loops import loops
 from kernelbandits.selection.actions import Actions, CatalogActions
+from kernelbandits.selection.box import BoxActions, GradientSearch
 from kernelbandits.selection.catalog import Catalog, _Moment
 from kernelbandits.selection.catalog_engine import CatalogEngine
 from kernelbandits.selection.device_engine import DeviceEngine
@@ -63,8 +64,10 @@ class Selectors:
         """Copy as an empty cache."""
         return Selectors, ()
 
-    def of(self, posterior: Posterior, actions: Actions) -> Selector | None:
+    def of(self, posterior: Posterior, actions: Actions, waiting: Pending | None = None) -> Selector | None:
         """Pick the selector for these actions; no other component picks one. None: all actions must be scored."""
+        if isinstance(actions, BoxActions):
+            return GradientSearch(posterior, waiting)
         if actions.catalog is not None and actions.context is None:
             engine = self.engine(actions.catalog, posterior, actions._moment)
             if engine is not None:
@@ -86,7 +89,7 @@ class Selectors:
     def are_selective(self, posterior: Posterior, rounds: Sequence[Actions], *, uses_search: bool) -> Iterator[bool]:
         """Per round, whether it is better queried separately, because few of its widths will be computed."""
         for actions in rounds:
-            if isinstance(actions, CatalogActions):
+            if isinstance(actions, CatalogActions | BoxActions):
                 yield True
             else:
                 is_searched = uses_search and actions.n_actions >= FEW_ACTIONS

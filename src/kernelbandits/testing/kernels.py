@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.testing import assert_allclose
 
-from kernelbandits.errors import CannotSave, NotSupported
+from kernelbandits.errors import CannotSave, InvalidContexts, NotSupported
 from kernelbandits.kernels import Kernel, unpack_kernel
-from kernelbandits.types import Indices, Points
+from kernelbandits.kernels.pairs import PairRows
+from kernelbandits.types import Indices, Matrix, Points, Vector
 
-__all__ = ["KernelContract"]
+__all__ = ["KernelContract", "differences_at", "moved_rows", "moving_rows"]
 
 
 class KernelContract:
@@ -89,6 +91,39 @@ class KernelContract:
 
         assert features.shape == (kernel.kind.count(checked), n_features), f"features have shape {features.shape}"
         assert_allclose(features @ features.T, kernel.gram(checked), rtol=0.0, atol=self._allowed(kernel, points))
+
+    def test_gradients_agree_with_differences_where_there_are_any(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        rng = np.random.default_rng(0)
+        try:  # from places where no kernel has a kink, and compared with the points themselves
+            moved = moved_rows(kernel, checked, 0.01 * rng.standard_normal(moving_rows(checked).shape))
+            weights = rng.standard_normal((kernel.kind.count(moved), kernel.kind.count(checked)))
+            gradient = kernel.gradient(moved, checked, weights)
+        except (InvalidContexts, NotSupported):  # not over dense rows, or not differentiable
+            return
+
+        slopes = differences_at(kernel, moved, lambda some: (weights * kernel.gram(some, checked)).sum(axis=1))
+        size = np.abs(slopes).max(initial=0.0) + self._allowed(kernel, points)
+        assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4 * size)
+
+    def test_gradients_of_features_agree_with_differences_where_there_are_any(
+        self, kernel: Kernel, points: Points
+    ) -> None:
+        checked = kernel.kind.check(points)
+        n_features = kernel.n_features(checked)
+        if n_features is None:
+            return
+        rng = np.random.default_rng(1)
+        try:
+            moved = moved_rows(kernel, checked, 0.01 * rng.standard_normal(moving_rows(checked).shape))
+            weights = rng.standard_normal((kernel.kind.count(moved), n_features))
+            gradient = kernel.feature_gradient(moved, weights)
+        except (InvalidContexts, NotSupported):
+            return
+
+        slopes = differences_at(kernel, moved, lambda some: (weights * kernel.features(some)).sum(axis=1))
+        size = np.abs(slopes).max(initial=0.0) + self._allowed(kernel, points)
+        assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4 * size)
 
     def test_comparing_points_leaves_them_as_they_were(self, kernel: Kernel, points: Points) -> None:
         checked = kernel.kind.check(points)
@@ -198,3 +233,35 @@ class KernelContract:
         rows: Indices = np.arange(kernel.kind.count(checked))
         middle = len(rows) // 2
         return kernel.kind.take(checked, rows[:middle]), kernel.kind.take(checked, rows[middle:])
+
+
+STEP = 1e-5
+"""Step of central differences, in units of the largest entry."""
+
+
+def moving_rows(points: Points) -> Matrix:
+    """Return the rows with respect to which gradients are: of pairs, those of the actions."""
+    rows = points.actions if isinstance(points, PairRows) else points
+    if type(rows) is not np.ndarray:
+        raise NotSupported("These points are not dense rows.")
+    return rows
+
+
+def moved_rows(kernel: Kernel, points: Points, by: Matrix) -> Points:
+    """Return the points with their rows shifted, by multiples of the largest entry if that exceeds 1."""
+    rows = np.asarray(moving_rows(points) + by * max(1.0, float(np.abs(moving_rows(points)).max())))
+    if isinstance(points, PairRows):
+        return PairRows(points.contexts, rows, is_shared=points.is_shared)
+    return kernel.kind.check(rows)
+
+
+def differences_at(kernel: Kernel, points: Points, function: Callable[[Points], Vector]) -> Matrix:
+    """Return the central differences of a function of each point."""
+    slopes: Matrix = np.zeros_like(moving_rows(points))
+    for column in range(len(slopes.T)):
+        by = np.zeros_like(slopes)
+        by[:, column] = STEP
+        ahead, behind = moved_rows(kernel, points, by), moved_rows(kernel, points, -by)
+        width = moving_rows(ahead)[:, column] - moving_rows(behind)[:, column]
+        slopes[:, column] = (function(ahead) - function(behind)) / width
+    return slopes

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.testing import assert_allclose
 
-from kernelbandits.errors import KernelBanditError
+from kernelbandits.errors import InvalidContexts, KernelBanditError, NotSupported
 from kernelbandits.posterior import Posterior
+from kernelbandits.testing.kernels import differences_at, moved_rows, moving_rows
 from kernelbandits.types import Matrix, Points, Vector
 
 __all__ = ["PosteriorContract"]
@@ -129,6 +130,29 @@ class PosteriorContract:
         _, width = _definition(posterior, points, np.append(rows, pending), np.zeros(len(rows) + len(pending)))
         assert_allclose(prediction.mean, mean, rtol=self.tolerance, atol=self.tolerance * np.abs(mean).max())
         assert_allclose(prediction.width, width, rtol=self.tolerance)
+
+    def test_gradients_agree_with_differences_where_there_are_any(self, posterior: Posterior, points: Points) -> None:
+        """Those of the mean and of covariances, at points that were not observed; of width² they are twice these."""
+        rows, rewards = _history(points, posterior)
+        checked = posterior.kernel.kind.check(points)
+        rng = np.random.default_rng(2)
+        try:
+            moved = moved_rows(posterior.kernel, checked, 0.1 * rng.standard_normal(moving_rows(checked).shape))
+            posterior.gradient(moved, checked, np.ones((posterior.kernel.kind.count(moved),) * 2))
+        except (InvalidContexts, NotSupported):  # not over dense rows, or not differentiable
+            return
+        posterior.observe(_take(posterior, points, rows), rewards)
+        weights = rng.standard_normal((posterior.kernel.kind.count(moved),) * 2)
+
+        gradient = posterior.gradient(moved, checked, weights)
+
+        def value(some: Points) -> Vector:
+            return np.asarray(
+                posterior.predict(some).mean + (weights * posterior.covariance(some, checked)).sum(axis=1)
+            )
+
+        slopes = differences_at(posterior.kernel, moved, value)
+        assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4 * float(np.abs(slopes).max()))
 
     def test_widths_never_grow_and_stay_between_their_bounds(self, posterior: Posterior, points: Points) -> None:
         """Oracle 13: k/(γ + tr K) ≤ width² ≤ k/γ."""

@@ -75,6 +75,9 @@ class RoundState:
     residual: float = 0.0
     """Upper bound on ‖K − K~‖ of a posterior that uses K~ instead of K (`Posterior.residual`); 0 for an exact one."""
 
+    is_continuous: bool = False
+    """Whether the actions are a box. `n_actions` is then the number of points from which its search starts."""
+
     def __post_init__(self) -> None:
         for name in ("round_index", "n_actions", "log_det_gain", "regularization", "residual"):
             value = getattr(self, name)
@@ -205,6 +208,8 @@ class FixedDesign(_Named):
         return self.noise_scale * spread + state.bias * self.norm_bound
 
     def violated_assumption(self, state: RoundState) -> str | None:
+        if state.is_continuous:
+            return NOT_FOR_BOXES
         if state.n_actions > self.n_actions:
             return (
                 f"The interval was built for at most {self.n_actions} actions per round, and round "
@@ -343,7 +348,7 @@ class GPUCBFinite(_Named):
         return sqrt(state.regularization * beta / self.divide_by)
 
     def violated_assumption(self, state: RoundState) -> str | None:
-        return _not_for_approximations(state)
+        return NOT_FOR_BOXES if state.is_continuous else _not_for_approximations(state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,6 +388,11 @@ class GPUCBAgnostic(_Named):
     def violated_assumption(self, state: RoundState) -> str | None:
         return _not_for_approximations(state)
 
+
+NOT_FOR_BOXES: Final = (
+    "The interval is proved for finitely many actions, and these are a box. Mixture, SelfNormalized and IGPUCB hold "
+    "for all points at once."
+)
 
 SCHEDULES: Final[dict[str, type[_Named]]] = {
     schedule.__name__: schedule

@@ -399,6 +399,7 @@ OWN_HOOKS = {
     "_pending_counts",
     "_draw_by",
     "_note_random",
+    "_searches_boxes",
 }
 """Hooks that a wrapper answers itself; every other one is passed to the wrapped policy."""
 
@@ -407,7 +408,7 @@ HELPERS = {name for name in vars(Policy) if name.startswith(("_choose", "_requir
     "_warn_if_inexact", "_withdraw", "_is_numbered", "_plain_kind", "_has_notes_to_make", "_seed_level",
     "_actions_of_each", "_announce_refit", "_assign", "_continue_from", "_is_wrapped", "_not_assignable", "_put",
     "_reserved", "_validate", "_validates_rounds", "_limit", "_n_limited", "_warn_beyond", "_has_warned_beyond",
-    "_check_length", "_methods", "_observed", "_repr_html_", "_set_up", "_without_horizon",
+    "_box_actions", "_listed", "_check_length", "_methods", "_observed", "_repr_html_", "_set_up", "_without_horizon",
 }  # fmt: skip
 """Methods that no policy overrides, and class attributes."""
 
