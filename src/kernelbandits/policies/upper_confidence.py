@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from math import nan
 from typing import Final, Literal, Self
 
 import numpy as np
@@ -72,17 +71,13 @@ class UpperConfidencePolicy(PosteriorPolicy):
         return pick_tied(tied, self._ties, self._rng)
 
     def _pick_inside(self, actions: BoxActions) -> Selection:
-        """Search a box. A point of it has no probability, so there is no propensity."""
+        """Search a box."""
         waiting = self._waiting()
         exploration = self._exploration_now(0, waiting, self._ledger.round_index)
         selector = self._selectors.of(self.posterior, actions, waiting)
-        assert selector is not None
-        selection = selector.select(actions, exploration)
+        selection = None if selector is None else selector.select(actions, exploration, self._break_tie)
         assert selection is not None
-        assert selection.tied is not None
-        row, _ = pick_tied(selection.tied, self._ties, self._rng)
-        mean, width = selector.take(actions, row)
-        return Selection(row, mean, width, mean + exploration * width, nan, cost=selection.cost)
+        return selection
 
     def _pick_from_all(self, actions: Actions) -> Selection:
         """Score every action and select the best."""

@@ -263,7 +263,7 @@ class Projection:
 
     def dual(self, of_mean: Vector, located: Located) -> tuple[Vector, Matrix]:
         """L⁻ᵀ θ, and L⁻ᵀ (z − γ G⁻¹ z) of located points, one column per point."""
-        _, coordinates, whitened, changes, _ = located
+        coordinates, whitened, changes = located.coordinates, located.whitened, located.changes
         used, size = self._n_buffered, self.size
         rest = np.ascontiguousarray(whitened - self._changes[:used, :size].T @ changes)
         solved = self._factor.solve_transposed(rest)

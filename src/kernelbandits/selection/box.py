@@ -17,9 +17,9 @@ from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import PairPoints, PointKind, Rows
 from kernelbandits.kernels.pairs import PairRows
 from kernelbandits.posterior import Pending, Posterior
-from kernelbandits.selection.actions import ActionSet
+from kernelbandits.selection.actions import Actions, ActionSet
 from kernelbandits.selection.selector import Selector
-from kernelbandits.selection.ties import tied_for_best
+from kernelbandits.selection.ties import TieBreaker, tied_for_best
 from kernelbandits.types import Matrix, Point, Points, Prediction, Selection, SelectionCost, Vector
 from kernelbandits.validation import check_vector, short_repr
 
@@ -319,9 +319,8 @@ class GradientSearch(Selector):
         super().__init__()
         self.posterior = posterior
         self._waiting = waiting
-        self._prediction: Prediction | None = None
 
-    def select(self, actions: ActionSet, exploration: float) -> Selection | None:  # type: ignore[override]  # no catalog
+    def select(self, actions: Actions, exploration: float, break_tie: TieBreaker) -> Selection | None:
         if not isinstance(actions, BoxActions):
             return None
         rows, n_scored = maximize(
@@ -331,17 +330,12 @@ class GradientSearch(Selector):
             best_tried(self.posterior, actions),
         )
         actions.find(rows)
-        self._prediction = prediction = self._predict(actions.points)
+        prediction = self._predict(actions.points)
         scores = prediction.upper(exploration)
-        tied = tied_for_best(scores)
-        row = int(tied[0])
-        mean, width = self.take(actions, row)
+        row, _ = break_tie(tied_for_best(scores))
+        mean, width = float(prediction.mean[row]), float(prediction.width[row])
         cost = SelectionCost("gradient", 0, n_scored + len(rows), n_scored + len(rows), 0)
-        return Selection(row, mean, width, float(scores[row]), nan, cost=cost, tied=tied)
-
-    def take(self, actions: ActionSet, row: int) -> tuple[float, float]:  # type: ignore[override]
-        assert self._prediction is not None
-        return float(self._prediction.mean[row]), float(self._prediction.width[row])
+        return Selection(row, mean, width, float(scores[row]), nan, cost=cost)  # a point of a box has no probability
 
     def _predict(self, points: Points) -> Prediction:
         prediction: Prediction = self.posterior._estimate(points)

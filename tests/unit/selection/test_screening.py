@@ -10,6 +10,7 @@ from kernelbandits.kernels import Delta, FromCallable, Gaussian, Linear, PairPro
 from kernelbandits.posterior import AutoPosterior, ExactPosterior
 from kernelbandits.selection import screened
 from kernelbandits.selection.screening import DualWeights, Screening, bound_terms
+from kernelbandits.selection.ties import pick_lowest
 
 
 def a_policy(kernel=None, n_known=20, **settings):
@@ -110,7 +111,7 @@ def test_what_was_screened_is_exact_and_says_so():
     selector = Screening()
     selector.posterior = policy.posterior._current_form()
 
-    found = selector.select(policy._actions(CONTEXTS, None), 0.4)
+    found = selector.select(policy._actions(CONTEXTS, None), 0.4, pick_lowest)
 
     prediction = policy.posterior.predict(CONTEXTS[[found.row]])
     assert found.error == 0.0
