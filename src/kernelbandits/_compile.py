@@ -34,7 +34,7 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbandits.types import Matrix
+from kernelbandits.types import TIE_SLACK, TIE_TOLERANCE, Matrix
 
 __all__ = [
     "FUSED",
@@ -257,11 +257,13 @@ def dispatcher(loop: Callable[..., Any], flags: frozenset[str], *, is_cached: bo
 
 @cache
 def _source_stamp(path: str) -> str:
-    """Digest of everything that a kernel in this file is compiled from: the file, and this one, which has `matrix_at`.
+    """Digest of everything that a kernel in this file is compiled from.
 
-    Numba would use the time stamp of the file alone, and load a kernel after a change of a function in another file.
+    That is the file, this one, which has `matrix_at`, and the constants that kernels take from `types`. Numba would use
+    the time stamp of the file alone, and load a kernel after a change in another file.
     """
-    return sha256(Path(path).read_bytes() + Path(__file__).read_bytes()).hexdigest()
+    constants = repr((TIE_TOLERANCE, TIE_SLACK)).encode()
+    return sha256(Path(path).read_bytes() + Path(__file__).read_bytes() + constants).hexdigest()
 
 
 @cache

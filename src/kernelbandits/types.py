@@ -16,6 +16,7 @@ from kernelbandits._text import html_table, listed_briefly, repr_of_fields, shor
 from kernelbandits.errors import CannotSave, DecisionError
 
 __all__ = [
+    "TIE_SLACK",
     "TIE_TOLERANCE",
     "Decision",
     "Indices",
@@ -48,6 +49,9 @@ TIE_TOLERANCE: Final = 1e-10
 """Relative tolerance of ties: scores within this times max(1, |best|) of the best are tied. It exceeds the rounding
 by which the equivalent forms of the estimator differ at ordinary regularization, and is below any meaningful
 difference."""
+
+TIE_SLACK: Final = 1e-12
+"""Fraction of a score, far above its rounding error, by which a threshold for scores tied with it is lowered."""
 
 SMALLEST_PROPENSITY: Final = 1e-12
 """Smallest valid propensity of a decision: a smaller one would take 10¹² draws."""

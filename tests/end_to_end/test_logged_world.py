@@ -19,13 +19,13 @@ def logged_by_chance(n_rounds):
     return Log(rounds, trace.action, trace.propensity, trace.reward)
 
 
-def a_policy():
+def make_policy():
     return KernelUCB(KERNEL, regularization=0.5, exploration=0.3)
 
 
 def test_a_run_over_a_log_is_replay():
     log = logged_by_chance(400)
-    policy, by_hand = a_policy(), a_policy()
+    policy, by_hand = make_policy(), make_policy()
 
     trace = simulate(Logged(log, reward_range=(0.0, 1.0)), policy, horizon=10_000, seed=1)
 

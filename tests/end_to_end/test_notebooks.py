@@ -20,7 +20,7 @@ def differences(notebook):
     ]
 
 
-def a_notebook(*sources):
+def make_notebook(*sources):
     cells = [
         {
             "cell_type": "code",
@@ -63,7 +63,7 @@ def test_a_notebook_is_small_and_carries_no_traces_of_its_run(path):
 
 
 def test_another_output_is_noticed():
-    notebook = a_notebook("x = 1\nprint('one')\nx", "x + 1")
+    notebook = make_notebook("x = 1\nprint('one')\nx", "x + 1")
     assert differences(notebook) == ["0", "1"]
 
     for cell, outputs in zip(notebook["cells"], outputs_of(notebook), strict=True):
@@ -75,4 +75,4 @@ def test_another_output_is_noticed():
 
 def test_an_error_in_a_cell_is_raised():
     with pytest.raises(ZeroDivisionError):
-        differences(a_notebook("1 / 0"))
+        differences(make_notebook("1 / 0"))

@@ -54,7 +54,7 @@ def test_jobs_and_studies_hold_the_defaults_of_environments_policies_and_kernels
     assert study.describe()["environments"]["groups"] == job.described["environment"]
 
 
-def a_class(default, *, is_complete):
+def make_class(default, *, is_complete):
     class Versioned(UniformRandom):
         def __init__(self, *, temperature=default, seed=None):
             super().__init__(seed=seed)
@@ -68,7 +68,7 @@ def a_class(default, *, is_complete):
 
 def test_a_changed_default_is_another_job():
     first, second = (
-        small_study(policies={"A": PolicySpec(a_class(default, is_complete=True))}).jobs[0].id for default in (1, 2)
+        small_study(policies={"A": PolicySpec(make_class(default, is_complete=True))}).jobs[0].id for default in (1, 2)
     )
 
     assert first != second
@@ -77,9 +77,9 @@ def test_a_changed_default_is_another_job():
 def test_an_incomplete_description_would_be_noticed():
     """Negative control: without the default in the description, two versions share an id, and the check fails."""
     first, second = (
-        small_study(policies={"A": PolicySpec(a_class(default, is_complete=False))}).jobs[0].id for default in (1, 2)
+        small_study(policies={"A": PolicySpec(make_class(default, is_complete=False))}).jobs[0].id for default in (1, 2)
     )
-    incomplete = a_class(1, is_complete=False)
+    incomplete = make_class(1, is_complete=False)
 
     assert first == second
     assert undescribed(incomplete, incomplete().describe()) == {"temperature"}

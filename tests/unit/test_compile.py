@@ -194,7 +194,7 @@ def test_a_change_of_any_file_that_a_kernel_is_compiled_from_compiles_it_again(o
     assert not compiled(total_loop, SIGNATURE).stats.cache_hits
 
 
-def test_the_stamp_of_a_kernel_depends_on_its_file_and_on_the_compiler(tmp_path, monkeypatch):
+def test_the_stamp_of_a_kernel_depends_on_its_file_the_compiler_and_shared_constants(tmp_path, monkeypatch):
     stamp, own, shared = _compile._source_stamp.__wrapped__, tmp_path / "loops.py", tmp_path / "compile.py"
     monkeypatch.setattr(_compile, "__file__", str(shared))
     stamps = []
@@ -205,6 +205,10 @@ def test_the_stamp_of_a_kernel_depends_on_its_file_and_on_the_compiler(tmp_path,
 
     assert len(set(stamps)) == 3
     assert stamp(str(own)) == stamps[-1]
+    for constant in ("TIE_TOLERANCE", "TIE_SLACK"):
+        monkeypatch.setattr(_compile, constant, 1e-11)
+        stamps.append(stamp(str(own)))
+    assert len(set(stamps)) == 5
 
 
 def test_a_full_disk_is_no_obstacle(on_disk, monkeypatch, caplog):

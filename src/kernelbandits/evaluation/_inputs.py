@@ -23,12 +23,12 @@ from kernelbandits.validation import check_has_methods, check_instance
 __all__ = [
     "DistinctRounds",
     "WeightedActions",
-    "a_log",
-    "a_log_of_any_kind",
-    "a_log_to_judge",
-    "a_policy",
-    "a_trace",
-    "an_environment",
+    "check_any_log",
+    "check_environment",
+    "check_log",
+    "check_log_to_judge",
+    "check_policy",
+    "check_trace",
     "gathered",
     "parts",
     "points_of",
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-def an_environment(value: Environment) -> Environment:
+def check_environment(value: Environment) -> Environment:
     """Return the environment; raise InvalidParameter if it cannot be started and described."""
     swapped = " This is a policy: pass the environment first, the policy second." if hasattr(value, "choose") else ""
     return check_has_methods(
@@ -45,28 +45,28 @@ def an_environment(value: Environment) -> Environment:
     )
 
 
-def a_policy(value: Policy, *methods: str, name: str = "The policy") -> Policy:
+def check_policy(value: Policy, *methods: str, name: str = "The policy") -> Policy:
     """Return the policy; raise InvalidParameter if a method is missing (default: `choose`, `learn` and `describe`)."""
     swapped = " This is an environment: pass it first, the policy second." if hasattr(value, "start") else ""
     needed = methods or ("choose", "learn", "describe")
     return check_has_methods(value, name, *needed, hint=f"KernelUCB(kernel) is one.{swapped}")
 
 
-def a_log_of_any_kind(value: Log) -> Log:
+def check_any_log(value: Log) -> Log:
     """Return the log, or raise InvalidParameter."""
     return check_instance(
         value, Log, "The log", "Log(rounds, actions, propensities, rewards) and collect_log make one."
     )
 
 
-def a_log(value: Log) -> Log:
+def check_log(value: Log) -> Log:
     """Return the log of single actions, or raise InvalidParameter or NotSupported."""
-    return single_actions(a_log_of_any_kind(value), "This function")
+    return single_actions(check_any_log(value), "This function")
 
 
-def a_log_to_judge(value: Log) -> Log:
+def check_log_to_judge(value: Log) -> Log:
     """Return the log; raise InvalidParameter if it is empty, or if no round has a second action."""
-    log = a_log_of_any_kind(value)
+    log = check_any_log(value)
     if not len(log):
         raise InvalidParameter("The log must have at least one round, got none.")
     if log.n_actions.max() == 1:
@@ -78,7 +78,7 @@ def a_log_to_judge(value: Log) -> Log:
     return log
 
 
-def a_trace(value: Trace) -> Trace:
+def check_trace(value: Trace) -> Trace:
     """Return the trace, or raise InvalidParameter."""
     return check_instance(value, Trace, "The trace", "simulate(world, policy, horizon=100) gives one.")
 

@@ -10,7 +10,7 @@ import numpy as np
 from kernelbandits.environments import Log
 from kernelbandits.environments.base import Environment, Round, World, place_of
 from kernelbandits.errors import InvalidParameter, KernelBanditWarning, warn_user
-from kernelbandits.evaluation._inputs import DistinctRounds, a_policy, an_environment
+from kernelbandits.evaluation._inputs import DistinctRounds, check_environment, check_policy
 from kernelbandits.evaluation.off_policy import (
     CONFIDENCE,
     Estimate,
@@ -84,7 +84,7 @@ def collect_log(
         if probabilities:
             raise InvalidParameter("The probabilities of all actions are logged for single actions: leave `k` out.")
         return _collect_slates(
-            an_environment(environment),
+            check_environment(environment),
             policy,
             check_int(horizon, "The horizon"),
             seed,
@@ -94,7 +94,7 @@ def collect_log(
         )
     if cascade or place_propensities:
         raise InvalidParameter("`cascade` and `place_propensities` belong to slates, so they need their length: k=….")
-    watched = _Watched(an_environment(environment), policy, keep_probabilities=probabilities)
+    watched = _Watched(check_environment(environment), policy, keep_probabilities=probabilities)
     trace = simulate(watched, policy, horizon=horizon, seed=seed)
     observed = watched.observed[: len(trace)]  # a world may have shown a round without a decision
     actions = np.array(
@@ -139,7 +139,7 @@ def _collect_slates(
     cascade: bool,
     place_propensities: bool,
 ) -> Log:
-    a_policy(policy, "choose", "learn_many", *(["place_probabilities"] if place_propensities else []))
+    check_policy(policy, "choose", "learn_many", *(["place_probabilities"] if place_propensities else []))
     world = start_world(environment, seed)
     rounds, slates, rewards, at_places = [], [], [], []
     for observed in _observed_by(world, horizon):
@@ -216,7 +216,7 @@ def true_value(
     """
     horizon, world = check_int(horizon, "The horizon"), start_world(environment, seed)
     confidence = check_confidence(confidence)
-    a_policy(policy, "probabilities_many" if k is None else "place_probabilities")
+    check_policy(policy, "probabilities_many" if k is None else "place_probabilities")
     rounds = list(_observed_by(world, horizon))
     expected = [_expected(observed) for observed in rounds]
     sets = DistinctRounds([(observed.contexts, observed.ids) for observed in rounds])

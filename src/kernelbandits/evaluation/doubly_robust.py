@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation._inputs import a_log
+from kernelbandits.evaluation._inputs import check_log
 from kernelbandits.evaluation.off_policy import (
     CONFIDENCE,
     MODEL_TRUSTED,
@@ -123,7 +123,7 @@ class DirectMethod(OffPolicyEstimator):
             raise InvalidParameter(
                 "A model of rewards must predict rewards, and this posterior predicts their log-odds. Take 'auto'."
             )
-        logged = learn_log(posterior, a_log(log))
+        logged = learn_log(posterior, check_log(log))
         if posterior.capabilities.forgets:  # its widths do not describe all rounds of a log
             return KernelRewards(posterior)
         return GaussianRewards(posterior, logged, log.rewards, self.noise_variance)

@@ -10,7 +10,7 @@ import numpy as np
 from kernelbandits.environments.base import Environment
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Estimate, Estimator, collect_log, share_interval, true_value
-from kernelbandits.evaluation._inputs import a_policy, an_environment
+from kernelbandits.evaluation._inputs import check_environment, check_policy
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Vector
 from kernelbandits.validation import check_callable, check_has_methods, check_int, check_mapping, check_seed
@@ -72,8 +72,8 @@ def estimator_study(
     ('IPS', 3)
     """
     n_logs, horizon = check_int(n_logs, "The number of logs"), check_int(horizon, "The horizon")
-    an_environment(environment)
-    a_policy(target, "probabilities_many", name="The target")
+    check_environment(environment)
+    check_policy(target, "probabilities_many", name="The target")
     check_callable(log_with, "What makes a logging policy", "lambda seed: UniformRandom(seed=seed) is one.")
     for name, estimator in check_mapping(estimators, "The estimators").items():
         check_has_methods(estimator, f"The estimator {name!r}", "estimate", hint="IPS() is one.")

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelbandits.environments.base import DelayedWorld, Environment, Round, World
 from kernelbandits.errors import InvalidParameter, NotSupported
-from kernelbandits.evaluation._inputs import a_trace, points_of
+from kernelbandits.evaluation._inputs import check_trace, points_of
 from kernelbandits.evaluation.off_policy import CONFIDENCE
 from kernelbandits.evaluation.simulation import DelayedRewardQueue, start_world
 from kernelbandits.evaluation.trace import Trace
@@ -121,7 +121,7 @@ def calibration(trace: Trace, *, levels: Sequence[float] = (0.5, 1.0, 2.0, 3.0))
     >>> [(row["level"], row["share"]) for row in rows[:2]]
     [(0.0, 0.0), (1000000.0, 1.0)]
     """
-    a_trace(trace)
+    check_trace(trace)
     known = np.isfinite(trace.mean) & np.isfinite(trace.width) & np.isfinite(trace.expected)
     if not known.any():
         raise InvalidParameter(

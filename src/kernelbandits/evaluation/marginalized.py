@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation._inputs import a_log, points_of
+from kernelbandits.evaluation._inputs import check_log, points_of
 from kernelbandits.evaluation.off_policy import (
     CONFIDENCE,
     IPS,
@@ -93,7 +93,7 @@ class MarginalizedIPS(OffPolicyEstimator):
         object.__setattr__(self, "confidence", check_confidence(self.confidence))
 
     def _judge(self, log: Log, policy: Policy) -> Judged:
-        if a_log(log).probabilities is None:
+        if check_log(log).probabilities is None:
             raise InvalidParameter(
                 "Marginalized weights need the probabilities of all actions under the logging policy, and the log has "
                 "those of the logged ones only. Give them: Log(…, probabilities=…), as policy.probabilities(contexts) "

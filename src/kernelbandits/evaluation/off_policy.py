@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelbandits._text import encodable, html_table
 from kernelbandits.environments import Log
-from kernelbandits.evaluation._inputs import a_log_of_any_kind
+from kernelbandits.evaluation._inputs import check_any_log
 from kernelbandits.evaluation.propensities import propensity_error, propensity_warnings
 from kernelbandits.evaluation.targets import Behavior, Place, Target, checked_behavior, places_of
 from kernelbandits.policies.base import Policy
@@ -151,7 +151,7 @@ def mean_reward(log: Log, *, confidence: float = CONFIDENCE) -> Estimate:
     0.5
     """
     confidence = check_confidence(confidence)
-    value, error = mean_with_error(rewards_of_rounds(a_log_of_any_kind(log)))
+    value, error = mean_with_error(rewards_of_rounds(check_any_log(log)))
     low, high = normal_interval(value, error, confidence)
     return Estimate(
         value=value, standard_error=error, low=low, high=high, n_rounds=len(log), n_matched=len(log),

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelbandits.environments import Log
 from kernelbandits.environments.logged import single_actions
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NumericalError
-from kernelbandits.evaluation._inputs import DistinctRounds, a_log_to_judge, parts, sizes_of, stacked
+from kernelbandits.evaluation._inputs import DistinctRounds, check_log_to_judge, parts, sizes_of, stacked
 from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.posterior._basis import Basis
 from kernelbandits.posterior.base import checked_regularization
@@ -196,7 +196,7 @@ class PropensityModel:
         """
         certain = np.ones(check_array(actions, "The actions of a log").shape)
         log = Log(rounds, actions, certain, rewards, ids)  # type: ignore[arg-type]
-        a_log_to_judge(single_actions(log, "A model of the logging policy"))
+        check_log_to_judge(single_actions(log, "A model of the logging policy"))
         n_rounds = len(log)
         if n_rounds < self.folds:
             raise InvalidParameter(

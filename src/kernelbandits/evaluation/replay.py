@@ -9,7 +9,7 @@ import numpy as np
 from kernelbandits.environments import Log
 from kernelbandits.environments.base import row_of
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation._inputs import a_log, a_log_to_judge, a_policy
+from kernelbandits.evaluation._inputs import check_log, check_log_to_judge, check_policy
 from kernelbandits.evaluation.off_policy import (
     CONFIDENCE,
     FEW_ROUNDS,
@@ -81,8 +81,8 @@ class Replay:
 
     def estimate(self, log: Log, policy: Policy) -> Estimate:
         """Estimate the mean reward per round of the policy while it learns."""
-        a_policy(policy, "choose", "learn", *(["copy"] if self.on_a_copy else []))
-        a_log(a_log_to_judge(log))
+        check_policy(policy, "choose", "learn", *(["copy"] if self.on_a_copy else []))
+        check_log(check_log_to_judge(log))
         smallest = self._smallest(log)
         rewards = self._play(log, policy.copy() if self.on_a_copy else policy, smallest)
         value, error = mean_with_error(rewards)

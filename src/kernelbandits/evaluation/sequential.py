@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.environments import Log
 from kernelbandits.errors import InvalidParameter, InvalidReward, NotSupported
-from kernelbandits.evaluation._inputs import a_log
+from kernelbandits.evaluation._inputs import check_log
 from kernelbandits.evaluation.off_policy import Estimate, Target, effective_sample_size, log_warnings
 from kernelbandits.evaluation.propensities import propensity_warnings
 from kernelbandits.policies.base import Policy
@@ -262,7 +262,7 @@ def compare_on_log(
     (0.5, True)
     """
     smallest = check_positive(smallest_propensity, "The smallest propensity")
-    if propensity_warnings(a_log(log)):
+    if propensity_warnings(check_log(log)):
         raise NotSupported(
             "An interval that holds at all times needs known propensities, and those of this log are estimated. Take "
             "the lift of DoublyRobust, whose interval holds their error."

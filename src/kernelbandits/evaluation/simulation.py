@@ -23,7 +23,7 @@ from kernelbandits.environments.base import (
     WorldWithHistory,
 )
 from kernelbandits.errors import NotSupported
-from kernelbandits.evaluation._inputs import a_policy, an_environment
+from kernelbandits.evaluation._inputs import check_environment, check_policy
 from kernelbandits.evaluation.trace import Recorder, Trace
 from kernelbandits.policies.base import Policy
 from kernelbandits.selection import Catalog, CatalogView
@@ -284,8 +284,8 @@ def simulate(
     >>> len(trace), trace.regret.shape
     (20, (20,))
     """
-    an_environment(environment)
-    a_policy(policy)
+    check_environment(environment)
+    check_policy(policy)
     horizon = check_int(horizon, "The horizon")
     if progress is not None:
         check_callable(progress, "The progress callback")
@@ -317,7 +317,7 @@ def simulate(
 
 def start_world(environment: Environment, seed: Seed) -> World:
     """Start the run of an environment that `simulate` uses for this seed, to reproduce it: `trace.spec["seed"]`."""
-    an_environment(environment)
+    check_environment(environment)
     (world_seed,) = _seed_sequence(seed).spawn(1)  # the first child; others are reserved for future use
     return environment.start(np.random.default_rng(world_seed))
 

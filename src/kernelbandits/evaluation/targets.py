@@ -10,7 +10,13 @@ import numpy as np
 from kernelbandits.environments import Log
 from kernelbandits.environments.base import row_of
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation._inputs import DistinctRounds, WeightedActions, a_log, a_log_to_judge, a_policy
+from kernelbandits.evaluation._inputs import (
+    DistinctRounds,
+    WeightedActions,
+    check_log,
+    check_log_to_judge,
+    check_policy,
+)
 from kernelbandits.policies.base import Policy
 from kernelbandits.types import Indices, Matrix, Vector
 from kernelbandits.validation import is_one_of, short_repr
@@ -55,8 +61,8 @@ class Target:
     @classmethod
     def of(cls, log: Log, policy: Policy) -> Target:
         """Query the policy once for every distinct set of actions."""
-        a_policy(policy, "probabilities_many")
-        rounds = DistinctRounds.of_log(a_log(a_log_to_judge(log)))
+        check_policy(policy, "probabilities_many")
+        rounds = DistinctRounds.of_log(check_log(check_log_to_judge(log)))
         probabilities = rounds.probabilities(policy)
         logged = [probabilities[place][action] for place, action in zip(rounds.which, log.actions, strict=True)]
         return cls(rounds, probabilities, np.array(logged) / log.propensities)
@@ -89,9 +95,9 @@ def places_of(log: Log, policy: Policy, behavior: Behavior, *, has_model: bool) 
     the ratio of the probabilities of the action at place l, whatever is above it, for "independent". `has_model` also
     computes the policy's probabilities of all actions at each place, over which a model averages.
     """
-    if a_log_to_judge(log).k is None:
+    if check_log_to_judge(log).k is None:
         return [Place(log, Target.of(log, policy))]
-    a_policy(policy, "slate_probabilities", "place_probabilities")
+    check_policy(policy, "slate_probabilities", "place_probabilities")
     rounds, k = DistinctRounds.of_log(log), log.actions.shape[1]
     at_places: list[Matrix] = []
     if has_model or behavior == "independent":

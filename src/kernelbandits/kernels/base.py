@@ -17,7 +17,7 @@ from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Parameters, Points, Vector
 from kernelbandits.validation import short_repr
 
-__all__ = ["Kernel", "a_kernel", "no_gradient", "pack_value"]
+__all__ = ["Kernel", "check_kernel", "no_gradient", "pack_value"]
 
 
 class Kernel(Shared, ABC):
@@ -142,7 +142,7 @@ def no_gradient(kernel: Kernel) -> NotSupported:
     )
 
 
-def a_kernel(value: Kernel) -> Kernel:
+def check_kernel(value: Kernel) -> Kernel:
     """Validate a kernel; raise InvalidParameter otherwise."""
     if not isinstance(value, Kernel):
         raise InvalidParameter(

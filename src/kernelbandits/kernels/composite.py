@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels._distances import as_rows
-from kernelbandits.kernels.base import Kernel, a_kernel, no_gradient, pack_value
+from kernelbandits.kernels.base import Kernel, check_kernel, no_gradient, pack_value
 from kernelbandits.kernels.linear import Constant
 from kernelbandits.kernels.points import PointKind, describe_kind
 from kernelbandits.kernels.rows import Rows
@@ -34,7 +34,7 @@ class Scaled(Kernel):
     factor: float
 
     def __post_init__(self) -> None:
-        a_kernel(self.kernel)
+        check_kernel(self.kernel)
         object.__setattr__(self, "factor", check_positive(self.factor, "The factor of a kernel"))
 
     @property
@@ -67,7 +67,7 @@ class _Several(Kernel):
     parts: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
-        parts = tuple(a_kernel(part) for part in check_list(self.parts, "Parts"))
+        parts = tuple(check_kernel(part) for part in check_list(self.parts, "Parts"))
         if not parts:
             raise InvalidParameter(f"{type(self).__name__} needs at least one kernel, got none.")
         choosy = [part.kind for part in parts if not _takes_any_kind(part)]
@@ -214,7 +214,7 @@ class Normalized(Kernel):
     kernel: Kernel
 
     def __post_init__(self) -> None:
-        a_kernel(self.kernel)
+        check_kernel(self.kernel)
 
     @property
     def kind(self) -> PointKind:  # type: ignore[override]
@@ -262,7 +262,7 @@ class Columns(Kernel):
     columns: Sequence[int]
 
     def __post_init__(self) -> None:
-        if not isinstance(a_kernel(self.kernel).kind, Rows):
+        if not isinstance(check_kernel(self.kernel).kind, Rows):
             raise InvalidParameter(f"Only rows have columns; this kernel compares {describe_kind(self.kernel.kind)}.")
         try:
             columns = tuple(check_int(column, "A column", least=0) for column in check_list(self.columns, "Columns"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelbandits.kernels._distances import Bag, bag_products
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.points import PointKind, a_kind
+from kernelbandits.kernels.points import PointKind, check_kind
 from kernelbandits.kernels.sequences import Ids, Sets
 from kernelbandits.types import Indices, ItemId, Matrix, Points, Vector
 
@@ -31,7 +31,7 @@ class Delta(Kernel):
     kind: PointKind = Ids()  # noqa: RUF009 – a kind has no state
 
     def __post_init__(self) -> None:
-        a_kind(self.kind)
+        check_kind(self.kind)
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         numbers: dict[Hashable, int] = {}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelbandits._saved_state import saved_array
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels._distances import as_rows
-from kernelbandits.kernels.base import Kernel, a_kernel
+from kernelbandits.kernels.base import Kernel, check_kernel
 from kernelbandits.kernels.composite import Scaled
 from kernelbandits.kernels.stationary import Gaussian, Stationary, declares
 from kernelbandits.types import Matrix, Parameters, Points, Vector
@@ -29,7 +29,7 @@ from kernelbandits.validation import (
     short_repr,
 )
 
-__all__ = ["QuadratureFourier", "RandomFourier", "Waves", "an_even_count", "draw_waves", "has_random_features"]
+__all__ = ["QuadratureFourier", "RandomFourier", "Waves", "check_even_count", "draw_waves", "has_random_features"]
 
 MOST_FEATURES: Final = 1_000_000
 """Largest number of random features: every point of a query takes 8 bytes per feature."""
@@ -157,7 +157,7 @@ def _unscaled(kernel: Kernel) -> tuple[Kernel, float]:
     return plain, kernel.factor * factor
 
 
-def an_even_count(n_features: int) -> int:
+def check_even_count(n_features: int) -> int:
     """Validate an even number of random features; raise InvalidParameter otherwise."""
     number = check_int(n_features, "The number of features", most=MOST_FEATURES)
     if number % 2:
@@ -261,7 +261,7 @@ class RandomFourier(_Fourier):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        a_kernel(self.kernel)
+        check_kernel(self.kernel)
         n_columns = check_int(self.n_columns, "The number of columns")
         n_frequencies = check_int(self.n_frequencies, "The number of frequencies", most=MOST_FEATURES // 2)
         check_size("Random frequencies", n_frequencies, n_columns)
@@ -358,7 +358,7 @@ class QuadratureFourier(_Fourier):
     """Number of quadrature nodes of each column."""
 
     def __post_init__(self) -> None:
-        plain, variance = _unscaled(a_kernel(self.kernel))
+        plain, variance = _unscaled(check_kernel(self.kernel))
         if type(plain) is not Gaussian:
             raise NotSupported(
                 f"Quadrature features are those of Gaussian, or of a number times it, got {short_repr(self.kernel)}. "

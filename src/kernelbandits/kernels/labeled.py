@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels._distances import dense, squared_norms
-from kernelbandits.kernels.base import Kernel, a_kernel
+from kernelbandits.kernels.base import Kernel, check_kernel
 from kernelbandits.kernels.composite import Normalized, Product, Scaled, Sum
 from kernelbandits.kernels.discrete import Delta
 from kernelbandits.kernels.pairs import PairPoints, PairRows
@@ -104,7 +104,7 @@ class Blocks(Kernel):
     kernel: Kernel
 
     def __post_init__(self) -> None:
-        a_kernel(self.kernel)
+        check_kernel(self.kernel)
         _reject_directions(self.kernel)
 
     @property

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelbandits._arrays import array_namespace, is_foreign
 from kernelbandits.kernels._distances import as_rows, dense, dense_pair, inner_products, row_pair, squared_norms
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.points import PointKind, a_kind
+from kernelbandits.kernels.points import PointKind, check_kind
 from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.types import Matrix, Points, Vector
 from kernelbandits.validation import check_int, check_nonnegative
@@ -207,7 +207,7 @@ class Constant(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", check_nonnegative(self.value, "A constant kernel"))
-        a_kind(self.kind)
+        check_kind(self.kind)
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         second = first if second is None else second

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from kernelbandits._saved_state import below
 from kernelbandits.errors import DamagedFile, InvalidContexts
-from kernelbandits.kernels.base import Kernel, a_kernel
+from kernelbandits.kernels.base import Kernel, check_kernel
 from kernelbandits.kernels.composite import paired_features, weights_of_factor
-from kernelbandits.kernels.points import PointKind, Shared, a_kind, describe_kind
+from kernelbandits.kernels.points import PointKind, Shared, check_kind, describe_kind
 from kernelbandits.types import Indices, Matrix, Pairs, Parameters, Point, Points, Vector
 
 __all__ = ["PairPoints", "PairProduct", "PairRows", "PairSum"]
@@ -40,7 +40,7 @@ class PairPoints(Shared):
     def __init__(self, context: PointKind, action: PointKind) -> None:
         for kind in (context, action):
             if isinstance(kind, type) or not hasattr(kind, "check"):  # cheap: kernels create a kind on every access
-                a_kind(kind)
+                check_kind(kind)
         self.context, self.action = context, action
 
     def check(self, points: Points) -> PairRows:
@@ -140,8 +140,8 @@ class _PairKernel(Kernel):
     action: Kernel
 
     def __post_init__(self) -> None:
-        a_kernel(self.context)
-        a_kernel(self.action)
+        check_kernel(self.context)
+        check_kernel(self.action)
 
     @property
     def kind(self) -> PairPoints:  # type: ignore[override]

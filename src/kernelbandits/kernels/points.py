@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelbandits.types import Indices, Point, Points
 from kernelbandits.validation import check_has_methods
 
-__all__ = ["NO_CONTEXT", "PointKind", "Shared", "a_kind", "describe_kind", "digest_of"]
+__all__ = ["NO_CONTEXT", "PointKind", "Shared", "check_kind", "describe_kind", "digest_of"]
 
 NO_CONTEXT = "There must be at least one context, got none."
 
@@ -84,7 +84,7 @@ class PointKind(Protocol):
         """Inverse of `pack`."""
 
 
-def a_kind(value: PointKind) -> PointKind:
+def check_kind(value: PointKind) -> PointKind:
     """Validate a kind of points; raise InvalidParameter otherwise."""
     return check_has_methods(
         value, "The kind of points", "check", "count", "take", "keys", hint="Rows() is one, Strings() too."

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelbandits.errors import CannotSave, InvalidContexts, InvalidParameter
 from kernelbandits.kernels._distances import as_rows
 from kernelbandits.kernels.base import Kernel
-from kernelbandits.kernels.points import PointKind, a_kind, describe_kind
+from kernelbandits.kernels.points import PointKind, check_kind, describe_kind
 from kernelbandits.kernels.precomputed import Precomputed
 from kernelbandits.kernels.rows import Rows, is_sparse
 from kernelbandits.kernels.similarity_table import SimilarityTable
@@ -79,7 +79,7 @@ class FromCallable(_Wrapped):
         if not callable(function):
             raise InvalidParameter(f"FromCallable takes a function of two collections, got {type(function).__name__}.")
         object.__setattr__(self, "function", function)
-        object.__setattr__(self, "kind", Rows() if kind is None else a_kind(kind))
+        object.__setattr__(self, "kind", Rows() if kind is None else check_kind(kind))
         if diagonal is not None:
             check_callable(diagonal, "The diagonal")
         object.__setattr__(self, "_diagonal", diagonal)
@@ -134,7 +134,7 @@ class FromScikitLearn(_Wrapped):
                 "out, and give the noise as the policy's regularization."
             )
         object.__setattr__(self, "kernel", copy.deepcopy(kernel))
-        object.__setattr__(self, "kind", Rows() if kind is None else a_kind(kind))
+        object.__setattr__(self, "kind", Rows() if kind is None else check_kind(kind))
 
     @property
     def is_certified(self) -> bool:

@@ -911,7 +911,7 @@ class Policy(Parametrized, Transactional, ABC):
         self._ledger.validate_learnable(decision, self.fingerprint)
         self._ledger.validate_pending(decision)
         self._validate_decision(decision)
-        time = None if expires is None else _a_time(expires, "The time at which a decision expires")
+        time = None if expires is None else _check_time(expires, "The time at which a decision expires")
         point = self._point(decision)
         self._validate_comparable(point)
         # Copy, so that later changes of the caller's arrays do not affect the pending decision.
@@ -939,7 +939,7 @@ class Policy(Parametrized, Transactional, ABC):
         now
             The current time on the clock of `expect(decision, expires=…)`, such as `time.time()`.
         """
-        expired = self._ledger.expired(_a_time(now, "The current time"))
+        expired = self._ledger.expired(_check_time(now, "The current time"))
         for decision in expired:
             self._withdraw(decision)
         if expired:
@@ -1276,7 +1276,7 @@ def fingerprint_of(description: Parameters) -> str:
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _a_time(value: float, name: str) -> float:
+def _check_time(value: float, name: str) -> float:
     time = check_float(value, name)
     if not isfinite(time):
         raise InvalidParameter(f"{name} must be a finite number, such as time.time(), got {short_repr(value)}.")

@@ -13,7 +13,7 @@ from kernelbandits._parameters import Parameter, one_of, parameter
 from kernelbandits._saved_state import saved_count
 from kernelbandits.errors import NotSupported
 from kernelbandits.kernels import Kernel
-from kernelbandits.kernels.fourier_features import an_even_count, has_random_features
+from kernelbandits.kernels.fourier_features import check_even_count, has_random_features
 from kernelbandits.policies.posterior_policy import EXPLORATION, KernelPolicy
 from kernelbandits.policies.randomized import ActionDistribution, RandomizedPolicy, drawn
 from kernelbandits.policies.slates import Ranking
@@ -116,7 +116,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
         one_of("auto", "joint", "features", message="Draws are made 'joint', by 'features' or the way 'auto' finds"),
         default="auto",
     )
-    n_features: int = parameter(an_even_count, default=1_000)
+    n_features: int = parameter(check_even_count, default=1_000)
     propensity_draws: int = parameter(partial(check_int, name="The number of draws", most=MOST_DRAWS), default=256)
     ties: Ties = parameter(checked_ties, default="lowest")
 

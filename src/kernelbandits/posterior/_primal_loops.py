@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._compile import MATRIX, SUMS_IN_ANY_ORDER, VECTOR, Loop, Loops, part
-from kernelbandits.types import Indices, Matrix, Vector
+from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
 
 __all__ = ["MODEL_ROWS", "feature_loops", "model_rows"]
 
@@ -174,7 +174,7 @@ def best_loop(
         if bounds[i] > best:
             best = bounds[i]
             best_row, best_mean, best_width = i, mean, width
-            worst = best - 1e-10 * max(1.0, abs(best))  # TIE_TOLERANCE; a test compares
+            worst = best - TIE_TOLERANCE * max(1.0, abs(best))
     n_tied = 0
     for i in range(n_rows):
         if bounds[i] >= worst:

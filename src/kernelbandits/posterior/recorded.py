@@ -16,7 +16,7 @@ from kernelbandits._saved_state import below, saved_array, saved_sums
 from kernelbandits._transactions import Journal, handles_transaction
 from kernelbandits.errors import DamagedFile, IllConditioned, NotLearnt, warn_user
 from kernelbandits.kernels import Kernel, PointKind
-from kernelbandits.kernels.base import a_kernel
+from kernelbandits.kernels.base import check_kernel
 from kernelbandits.posterior.base import (
     SMALLEST_REGULARIZATION,
     Capabilities,
@@ -50,7 +50,7 @@ class RecordedPosterior(Posterior):
 
     def __init__(self, kernel: Kernel, *, regularization: float) -> None:
         _import_ahead()
-        self.kernel = a_kernel(kernel)
+        self.kernel = check_kernel(kernel)
         self.regularization = checked_regularization(regularization)
         self.record = Observations(kernel.kind, self._journal)
         """Observations: distinct points in slots, their counts and reward sums."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._compile import MATRIX, VECTOR, Loop, Loops, part
-from kernelbandits.types import Indices, Matrix, Vector
+from kernelbandits.types import TIE_SLACK, TIE_TOLERANCE, Indices, Matrix, Vector
 
 __all__ = [
     "BLOCK",
@@ -148,7 +148,7 @@ def best_loop(items: Matrix, exploration: float, stop: int, flags: Flags, tied: 
                     score = mean[a] + exploration * sqrt(max(variance[a], 0.0))
                     if score > best:
                         best = score
-    worst = best - 1e-10 * max(1.0, abs(best))  # TIE_TOLERANCE; a test compares
+    worst = best - TIE_TOLERANCE * max(1.0, abs(best))
     n_tied = 0
     for place in range(len(flags)):
         if flags[place]:
@@ -237,6 +237,29 @@ MEAN, VARIANCE = range(2)
 """Rows of `items`; the third is k(x, x)."""
 
 
+UNSUPPORTED: Final = -2
+
+
+@part()
+def changed_slot(counts: Vector, sums: Vector, applied: Matrix, n_slots: int, largest: float) -> int:
+    """The one slot whose count or sum differs from the applied one; −1 if there is none.
+
+    `UNSUPPORTED` if there are several, or if all sums have decreased from far above.
+    """
+    n_changed, n_large = 0, 0
+    for i in range(min(n_slots, len(counts))):
+        n_changed += (counts[i] != applied[COUNT, i]) | (sums[i] != applied[TOTAL, i])
+        n_large += 100.0 * abs(sums[i]) >= largest  # FALL; a test compares
+    if n_changed > 1 or (n_large == 0 and largest > 100.0):
+        return UNSUPPORTED
+    if n_changed == 0:
+        return -1
+    slot = 0
+    while counts[slot] == applied[COUNT, slot] and sums[slot] == applied[TOTAL, slot]:
+        slot += 1
+    return slot
+
+
 def round_loop(  # noqa: C901 – one call instead of several is the purpose
     given_arrays: tuple[Any, ...],
     counts: Vector,
@@ -256,23 +279,15 @@ def round_loop(  # noqa: C901 – one call instead of several is the purpose
     applied, slots, marks, runs = arrays.applied, arrays.slots, arrays.marks, arrays.runs
     rows, items, flags, tied, state = arrays.rows, arrays.items, arrays.flags, arrays.tied, arrays.state
     n_runs, size, n_items, frozen_runs = limits.n_runs, limits.size, limits.n_items, limits.frozen_runs
-    n_changed, n_large = 0, 0
-    for i in range(min(limits.n_slots, len(counts))):
-        n_changed += (counts[i] != applied[COUNT, i]) | (sums[i] != applied[TOTAL, i])
-        n_large += 100.0 * abs(sums[i]) >= state[LARGEST]  # FALL; a test compares
-    if n_changed > 1 or (n_large == 0 and state[LARGEST] > 100.0):
+    slot, is_same = changed_slot(counts, sums, applied, limits.n_slots, state[LARGEST]), True
+    if slot == UNSUPPORTED:
         return -1
-    slot, is_same = -1, True
-    if n_changed > 0:
-        slot = 0
-        while counts[slot] == applied[COUNT, slot] and sums[slot] == applied[TOTAL, slot]:
-            slot += 1
     squared = beta * beta
     if slot < 0:
         leader, threshold = int(state[LEADER]), -np.inf
         if leader >= 0:
             score = items[MEAN, leader] + beta * sqrt(max(items[VARIANCE, leader], 0.0))
-            threshold = score - (1e-10 + 1e-12) * max(1.0, abs(score))
+            threshold = score - (TIE_TOLERANCE + TIE_SLACK) * max(1.0, abs(score))
         screen_loop(items, 0, size, squared, threshold, flags)
     else:
         times, total = counts[slot] - applied[COUNT, slot], sums[slot] - applied[TOTAL, slot]
@@ -300,7 +315,7 @@ def round_loop(  # noqa: C901 – one call instead of several is the purpose
         threshold = -np.inf
         if position < n_items:
             score = before + begun * gain + beta * sqrt(max(left, 0.0))
-            threshold = score - (1e-10 + 1e-12) * max(1.0, abs(score))
+            threshold = score - (TIE_TOLERANCE + TIE_SLACK) * max(1.0, abs(score))
         if is_same:
             pull = Pull(known, factor, known, known, -1, gain, times / scale)
             pull_loop(pull, rows, runs[SCRATCH], items, 0, size, squared, threshold, flags)

@@ -27,7 +27,7 @@ from kernelbandits._compile import (
     matrix_at,
     part,
 )
-from kernelbandits.types import Indices, Matrix, Vector
+from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
 
 __all__ = ["BoundTerms", "CandidateBatch", "screening_loops"]
 
@@ -510,7 +510,7 @@ def _upper(mean: float, prior: float, explained: float, terms: BoundTerms) -> fl
 @part(FUSED)
 def threshold_of(score: float, terms: BoundTerms) -> float:
     """Threshold that an upper bound must reach to be tied with this score or better."""
-    return score - (1e-10 + terms.safety) * max(1.0, abs(score))  # TIE_TOLERANCE; a test compares
+    return score - (TIE_TOLERANCE + terms.safety) * max(1.0, abs(score))
 
 
 def rank_loop(

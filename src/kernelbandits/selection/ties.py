@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from kernelbandits.errors import InvalidParameter, NumericalError
-from kernelbandits.types import TIE_TOLERANCE, Indices, Matrix, Vector
+from kernelbandits.types import TIE_SLACK, TIE_TOLERANCE, Indices, Matrix, Vector
 from kernelbandits.validation import is_one_of, short_repr
 
 __all__ = [
@@ -26,9 +26,6 @@ __all__ = [
     "worst_tied",
     "worst_tied_of_each",
 ]
-
-SLACK: Final = 1e-12
-"""Fraction of a score, far above its rounding error, by which a threshold is lowered."""
 
 
 def worst_tied(best: float) -> float:
@@ -65,7 +62,7 @@ def best_of_each(scores: Matrix) -> Indices:
 
 def lowered(score: float) -> float:
     """Threshold that every score tied with this one or better reaches despite rounding."""
-    return worst_tied(score) - SLACK * max(1.0, abs(score))
+    return worst_tied(score) - TIE_SLACK * max(1.0, abs(score))
 
 
 Ties: TypeAlias = Literal["lowest", "random", "exact"]

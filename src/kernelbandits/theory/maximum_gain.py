@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.kernels import Gaussian, Kernel, Linear, Matern, Polynomial, Scaled
-from kernelbandits.kernels.base import a_kernel
+from kernelbandits.kernels.base import check_kernel
 from kernelbandits.theory.spectra import information_gain
 from kernelbandits.types import Indices
 from kernelbandits.validation import LARGEST, MOST_ROUNDS, check_int, check_positive
@@ -125,7 +125,7 @@ def information_gain_rate(kernel: Kernel, *, horizon: int, n_features: int) -> f
     """
     horizon = check_int(horizon, "The horizon", least=2, hint="With a single round ln T is zero.")
     d = check_int(n_features, "The number of features")
-    kernel = a_kernel(kernel)
+    kernel = check_kernel(kernel)
     while isinstance(kernel, Scaled):
         kernel = kernel.kernel
     logarithm = log(horizon)

@@ -26,7 +26,7 @@ class Categorical(str):
     __slots__ = ("as_onehot",)
 
 
-def a_category(value, levels):
+def make_category(value, levels):
     category = Categorical(value)
     category.as_onehot = tuple(int(level == value) for level in levels)
     return category
@@ -37,8 +37,8 @@ def a_category(value, levels):
     [
         ([(1, 0), (0, 1)], [[1, 0], [0, 1]]),
         ([3, 0.5], [[3], [0.5]]),
-        ([a_category("b", "ab"), a_category("a", "ab")], [[0, 1], [1, 0]]),
-        ([(2.5, a_category("b", "ab"))], [[2.5, 0, 1]]),
+        ([make_category("b", "ab"), make_category("a", "ab")], [[0, 1], [1, 0]]),
+        ([(2.5, make_category("b", "ab"))], [[2.5, 0, 1]]),
     ],
 )
 def test_numbers_and_categories_are_dense_rows(actions, rows):

@@ -18,7 +18,7 @@ def installed(kind):
     pytest.importorskip("pyarrow" if kind == "arrow" else kind)
 
 
-def a_log(kind="rows", seed=4):
+def make_log(kind="rows", seed=4):
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 5, size=8)
     rounds = [rng.normal(size=(n, 2)) for n in counts]
@@ -45,7 +45,7 @@ def columns_of(kind):
 @pytest.mark.parametrize("chosen", [None, "chosen"])
 def test_there_and_back_is_the_same_log(frame_kind, kind, chosen):
     installed(frame_kind)
-    log = a_log(kind)
+    log = make_log(kind)
 
     again = log_from_frame(log_to_frame(log, frame_kind), **NAMES, **columns_of(kind), chosen=chosen)
 
@@ -54,7 +54,7 @@ def test_there_and_back_is_the_same_log(frame_kind, kind, chosen):
 
 def test_negative_control_another_row_shown_or_a_turned_reward_shows():
     installed("pandas")
-    log, frame = a_log(), log_to_frame(a_log())
+    log, frame = make_log(), log_to_frame(make_log())
     turned = frame.assign(reward=-frame["reward"])
     shifted = log_from_frame(frame[::-1], **NAMES, **columns_of("rows"))
 
@@ -64,7 +64,7 @@ def test_negative_control_another_row_shown_or_a_turned_reward_shows():
         assert_same_log(log, shifted)
 
 
-def a_table(**changes):
+def make_table(**changes):
     table = {
         "t": ["x", "y", "x", "y", "x"],
         "item": [1, 2, 3, 4, 5],
@@ -83,7 +83,7 @@ def read(table, **changes):
 
 
 def test_rows_of_a_round_need_not_stand_together():
-    log = read(a_table(), context=["hour"])
+    log = read(make_table(), context=["hour"])
 
     assert log.actions.tolist() == [1, 0]
     assert log.rewards.tolist() == [-1.5, 2.0]
@@ -101,15 +101,15 @@ def test_every_way_to_hold_a_table_gives_the_same_log():
     import polars as pl
     import pyarrow as pa
 
-    none = [None if isinstance(value, float) and np.isnan(value) else value for value in a_table()["paid"]]
-    frame = pd.DataFrame(a_table())
-    arrow = pa.table({**a_table(), "paid": none})
+    none = [None if isinstance(value, float) and np.isnan(value) else value for value in make_table()["paid"]]
+    frame = pd.DataFrame(make_table())
+    arrow = pa.table({**make_table(), "paid": none})
     tables = [
         frame,
         frame.assign(paid=pd.array(none, dtype="Float64")),
         frame.assign(collect=1),
-        pl.DataFrame({**a_table(), "paid": none}),
-        pl.DataFrame(a_table()).lazy(),
+        pl.DataFrame({**make_table(), "paid": none}),
+        pl.DataFrame(make_table()).lazy(),
         arrow,
         arrow.to_batches()[0],
         arrow.to_reader(),
@@ -118,18 +118,18 @@ def test_every_way_to_hold_a_table_gives_the_same_log():
     ]
 
     for table in tables:
-        assert_same_log(read(a_table()), read(table))
+        assert_same_log(read(make_table()), read(table))
 
 
 def test_strings_are_points_and_actions_need_no_names():
-    log = read(a_table(text=list("abcde")), features=["text"], action=None)
+    log = read(make_table(text=list("abcde")), features=["text"], action=None)
 
     assert log.rounds == [["a", "c", "e"], ["b", "d"]]
     assert log.ids is None
 
 
 def test_a_marked_row_is_shown_whatever_rewards_stand_beside_it():
-    table = a_table(paid=[1.0, 2.0, 3.0, 4.0, 5.0], mark=[False, False, False, True, True], p=[0.5] * 5)
+    table = make_table(paid=[1.0, 2.0, 3.0, 4.0, 5.0], mark=[False, False, False, True, True], p=[0.5] * 5)
 
     log = read(table, chosen="mark")
 
@@ -140,38 +140,48 @@ def test_a_marked_row_is_shown_whatever_rewards_stand_beside_it():
 @pytest.mark.parametrize(
     ("table", "options", "error", "message"),
     [
-        (a_table(paid=[0.0, 2.0, -1.5, np.nan, np.nan]), {}, InvalidParameter, "column 'paid' round 'x' has 2"),
-        (a_table(paid=[np.nan] * 5), {}, InvalidParameter, "round 'x' has 0"),
-        (a_table(mark=[1, 1, 1, 0, 0]), {"chosen": "mark"}, InvalidParameter, "column 'mark' round 'x' has 2"),
-        (a_table(mark=[1, 2, 0, 0, 0]), {"chosen": "mark"}, InvalidParameter, "'mark' must hold booleans"),
+        (make_table(paid=[0.0, 2.0, -1.5, np.nan, np.nan]), {}, InvalidParameter, "column 'paid' round 'x' has 2"),
+        (make_table(paid=[np.nan] * 5), {}, InvalidParameter, "round 'x' has 0"),
+        (make_table(mark=[1, 1, 1, 0, 0]), {"chosen": "mark"}, InvalidParameter, "column 'mark' round 'x' has 2"),
+        (make_table(mark=[1, 2, 0, 0, 0]), {"chosen": "mark"}, InvalidParameter, "'mark' must hold booleans"),
         (
-            a_table(mark=[1, 1, 0, 0, 0]),
+            make_table(mark=[1, 1, 0, 0, 0]),
             {"chosen": "mark"},
             InvalidParameter,
             "must have its 'p', and it is missing in round 'x'",
         ),
-        (a_table(item=[1, 2, 1, 4, 5]), {}, InvalidParameter, "1 is in round 'x' twice"),
+        (make_table(item=[1, 2, 1, 4, 5]), {}, InvalidParameter, "1 is in round 'x' twice"),
         (
-            a_table(p=[np.nan, 0.25, np.nan, 0.5, 0.5]),
+            make_table(p=[np.nan, 0.25, np.nan, 0.5, 0.5]),
             {},
             InvalidParameter,
             "must have its 'p', and it is missing in round 'x'",
         ),
-        (a_table(p=[np.nan, 0.0, 0.5, 0.5, 0.5]), {}, InvalidParameter, "above 0 and at most 1"),
-        (a_table(), {"features": []}, InvalidParameter, "got no features"),
-        (a_table(), {"features": "u"}, InvalidContexts, r"features=\['u'\]"),
-        (a_table(), {"features": ["t", "u"]}, InvalidParameter, "'t' must hold numbers, got str"),
-        (a_table(), {"reward": "pay"}, InvalidParameter, "no column 'pay'; it has 't', 'item'"),
-        (a_table(), {"context": ["u"]}, InvalidContexts, "in round 'x' it is not"),
-        (a_table(t=["x", None, "x", "y", "x"]), {}, InvalidParameter, "row 1 has none"),
+        (make_table(p=[np.nan, 0.0, 0.5, 0.5, 0.5]), {}, InvalidParameter, "above 0 and at most 1"),
+        (make_table(), {"features": []}, InvalidParameter, "got no features"),
+        (make_table(), {"features": "u"}, InvalidContexts, r"features=\['u'\]"),
+        (make_table(), {"features": ["t", "u"]}, InvalidParameter, "'t' must hold numbers, got str"),
+        (make_table(), {"reward": "pay"}, InvalidParameter, "no column 'pay'; it has 't', 'item'"),
+        (make_table(), {"context": ["u"]}, InvalidContexts, "in round 'x' it is not"),
+        (make_table(t=["x", None, "x", "y", "x"]), {}, InvalidParameter, "row 1 has none"),
         (3, {}, InvalidParameter, "dictionary of columns, got int"),
-        (a_table(item=[1, None, 3, 4, 5]), {}, InvalidParameter, "string or a whole number, and in round 'y' .* None"),
-        (a_table(item=[1.5, 2, 3, 4, 5]), {}, InvalidParameter, "in round 'x' one is 1.5"),
-        (a_table(u=[1.0, np.nan, 3.0, 4.0, 5.0]), {}, InvalidContexts, r"row 1 of the table lacks one of \['u', 'v'\]"),
-        (a_table(u=[1.0, {}, 3.0, 4.0, 5.0]), {}, InvalidParameter, "'u' must hold numbers, got"),
-        (a_table(hour=[np.nan] * 5), {"context": ["hour"]}, InvalidContexts, "in round 'x' a part is"),
-        (a_table(), {"context": "hour"}, InvalidParameter, r"One column: \['hour'\]"),
-        (a_table(u=[1.0, 2.0]), {}, InvalidParameter, "of one length, got .*'u': 2"),
+        (
+            make_table(item=[1, None, 3, 4, 5]),
+            {},
+            InvalidParameter,
+            "string or a whole number, and in round 'y' .* None",
+        ),
+        (make_table(item=[1.5, 2, 3, 4, 5]), {}, InvalidParameter, "in round 'x' one is 1.5"),
+        (
+            make_table(u=[1.0, np.nan, 3.0, 4.0, 5.0]),
+            {},
+            InvalidContexts,
+            r"row 1 of the table lacks one of \['u', 'v'\]",
+        ),
+        (make_table(u=[1.0, {}, 3.0, 4.0, 5.0]), {}, InvalidParameter, "'u' must hold numbers, got"),
+        (make_table(hour=[np.nan] * 5), {"context": ["hour"]}, InvalidContexts, "in round 'x' a part is"),
+        (make_table(), {"context": "hour"}, InvalidParameter, r"One column: \['hour'\]"),
+        (make_table(u=[1.0, 2.0]), {}, InvalidParameter, "of one length, got .*'u': 2"),
     ],
 )
 def test_tables_that_are_no_log_are_rejected(table, options, error, message):
@@ -181,7 +191,7 @@ def test_tables_that_are_no_log_are_rejected(table, options, error, message):
 
 def test_what_pandas_writes_for_a_gap_and_columns_of_one_name_are_rejected():
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(a_table())
+    frame = pandas.DataFrame(make_table())
     with_gap = frame.assign(t=pandas.array(["x", None, "x", "y", "x"], dtype="string"))
     with_time = frame.assign(u=pandas.to_datetime("2020-01-01", utc=True))
 
@@ -214,7 +224,7 @@ def test_logs_that_a_table_cannot_hold_are_rejected():
     with pytest.raises(InvalidContexts, match="got a catalog"):
         log_to_frame(Log([Catalog(np.eye(2))], [0], [0.5], [1.0]))
     with pytest.raises(InvalidParameter, match="'pandas', 'polars' or 'arrow', got 'excel'"):
-        log_to_frame(a_log(), "excel")
+        log_to_frame(make_log(), "excel")
 
 
 def test_sparse_rows_are_written_dense_and_an_empty_log_as_an_empty_table():
@@ -241,4 +251,4 @@ def test_the_column_of_rounds_may_hold_times():
     pandas = pytest.importorskip("pandas")
     times = pandas.to_datetime(["2020-01-02", "2020-01-01", "2020-01-02", "2020-01-01", "2020-01-02"])
 
-    assert_same_log(read(a_table()), read(pandas.DataFrame(a_table(t=times))))
+    assert_same_log(read(make_table()), read(pandas.DataFrame(make_table(t=times))))

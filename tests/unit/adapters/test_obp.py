@@ -10,7 +10,7 @@ from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from unit.adapters.logs import assert_same_log
 
 
-def a_log(with_context=True, n_rounds=9, seed=2):
+def make_log(with_context=True, n_rounds=9, seed=2):
     rng = np.random.default_rng(seed)
     actions = rng.normal(size=(4, 3))
     rounds = [Pairs(rng.normal(size=2), actions.copy()) if with_context else actions for _ in range(n_rounds)]
@@ -34,7 +34,7 @@ def feedback(**changes):
 
 @pytest.mark.parametrize("with_context", [True, False])
 def test_there_and_back_is_the_same_log(with_context):
-    log = a_log(with_context)
+    log = make_log(with_context)
 
     again = from_obp(to_obp(log))
 
@@ -42,7 +42,7 @@ def test_there_and_back_is_the_same_log(with_context):
 
 
 def test_negative_control_a_shifted_action_or_turned_reward_shows():
-    log, sent = a_log(), to_obp(a_log())
+    log, sent = make_log(), to_obp(make_log())
 
     for wrong in ({"action": (sent["action"] + 1) % 4}, {"reward": -sent["reward"]}):
         with pytest.raises(AssertionError):
@@ -50,7 +50,7 @@ def test_negative_control_a_shifted_action_or_turned_reward_shows():
 
 
 def test_the_dictionary_has_the_keys_shapes_and_types_of_the_pipeline():
-    log = a_log()
+    log = make_log()
 
     sent = to_obp(log, expected_reward=np.full((9, 4), 0.5))
 
@@ -62,17 +62,17 @@ def test_the_dictionary_has_the_keys_shapes_and_types_of_the_pipeline():
     assert_array_equal(sent["reward"], log.rewards)
     assert_array_equal(sent["pscore"], log.propensities)
     assert_array_equal(sent["context"][5], log.rounds[5].context)
-    assert to_obp(a_log(with_context=False))["context"].shape == (9, 0)
+    assert to_obp(make_log(with_context=False))["context"].shape == (9, 0)
 
 
 def test_what_was_sent_is_a_copy():
-    log = a_log()
+    log = make_log()
     sent = to_obp(log)
 
     sent["reward"][:] = 7.0
     sent["pscore"][:] = 7.0
 
-    assert_same_log(log, a_log())
+    assert_same_log(log, make_log())
 
 
 def test_actions_without_a_description_are_unit_vectors():
@@ -123,7 +123,7 @@ def test_an_empty_log_and_wrong_expectations_are_rejected():
     with pytest.raises(InvalidParameter, match="at least one round"):
         to_obp(Log([], [], [], []))
     with pytest.raises(InvalidParameter, match=r"\(9, 4\), got shape \(4, 9\)"):
-        to_obp(a_log(), expected_reward=np.zeros((4, 9)))
+        to_obp(make_log(), expected_reward=np.zeros((4, 9)))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def as_it_was():
     kb.set_threads(None)
 
 
-def a_report(**changed):
+def make_report(**changed):
     seconds = {1: [4e-3] * 100, 2: [2.5e-3] * 100}
     seconds[2][::10] = [1.0] * 10  # disturbed
     given = {
@@ -62,14 +62,14 @@ def test_a_difference_of_one_bit_is_found(monkeypatch):
 
 
 def test_the_page_states_the_share_of_the_bandwidth():
-    text = page(a_report())
+    text = page(make_report())
 
     assert "1.6×" in text  # 4 ms / 2.5 ms, disturbed rounds left out
     assert "2.11×" in text  # 20 / 9.5 GB/s
     assert "76%" in text
     assert "equal to the bit in all 100 rounds" in text
     assert "Other programs" not in text
-    assert "Other programs" in page(a_report(), load_before=3.0)
+    assert "Other programs" in page(make_report(), load_before=3.0)
 
 
 def test_the_product_reads_all_rows():
@@ -87,7 +87,7 @@ def test_the_command_writes_the_page(monkeypatch, tmp_path, differs_at, status):
 
     def found(n_actions, counts, horizon, judged_from):
         calls.append((n_actions, counts, horizon, judged_from))
-        return a_report(differs_at=differs_at)
+        return make_report(differs_at=differs_at)
 
     monkeypatch.setattr(cores, "measure", found)
 

@@ -15,7 +15,7 @@ from kernelbandits.testing import EnvironmentContract
 from kernelbandits.types import Pairs
 
 
-def a_log(*, n_rounds=30, seed=1, **changed):
+def make_log(*, n_rounds=30, seed=1, **changed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 5, size=n_rounds)
     columns = {
@@ -28,7 +28,7 @@ def a_log(*, n_rounds=30, seed=1, **changed):
     return Log(**{**columns, **changed})
 
 
-def a_log_of_parts(n_rounds=40):
+def make_log_of_parts(n_rounds=40):
     """Each round shows three of nine items, and the reward tells which item was shown."""
     rng, catalog = np.random.default_rng(2), Catalog(np.random.default_rng(3).random((9, 2)))
     parts = [catalog.only(rng.choice(9, size=3, replace=False).tolist()) for _ in range(n_rounds)]
@@ -42,7 +42,7 @@ class TestLogged(EnvironmentContract):
 
     @pytest.fixture(params=[None, (0.0, 1.0)])
     def environment(self, request):
-        return Logged(a_log(), reward_range=request.param)
+        return Logged(make_log(), reward_range=request.param)
 
 
 class TestLoggedPartsOfACatalog(EnvironmentContract):
@@ -50,7 +50,7 @@ class TestLoggedPartsOfACatalog(EnvironmentContract):
 
     @pytest.fixture
     def environment(self):
-        return Logged(a_log_of_parts())
+        return Logged(make_log_of_parts())
 
 
 class TestLoggedWithoutAnyUnknown(EnvironmentContract):
@@ -62,7 +62,7 @@ class TestLoggedWithoutAnyUnknown(EnvironmentContract):
 
 
 def test_it_shows_the_rounds_in_order_and_pays_what_was_logged():
-    log = a_log()
+    log = make_log()
     world = Logged(log).start(np.random.default_rng(0))
 
     for t in range(len(log)):
@@ -77,21 +77,21 @@ def test_it_shows_the_rounds_in_order_and_pays_what_was_logged():
 
 
 def test_what_is_not_known_cannot_be_peeked():
-    assert not isinstance(Logged(a_log()).start(np.random.default_rng(0)), BatchWorld)
+    assert not isinstance(Logged(make_log()).start(np.random.default_rng(0)), BatchWorld)
 
 
 def test_the_description_tells_logs_apart_by_everything_they_hold():
-    log = a_log()
+    log = make_log()
     others = [
-        a_log(rounds=[points + 1e-9 for points in log.rounds]),
-        a_log(rewards=log.rewards * 0.5),
-        a_log(propensities=log.propensities * 0.5),
-        a_log(actions=[0] * len(log)),
-        a_log(ids=[[*names[:-1], "other"] for names in log.ids]),
+        make_log(rounds=[points + 1e-9 for points in log.rounds]),
+        make_log(rewards=log.rewards * 0.5),
+        make_log(propensities=log.propensities * 0.5),
+        make_log(actions=[0] * len(log)),
+        make_log(ids=[[*names[:-1], "other"] for names in log.ids]),
         log[:-1],
     ]
 
-    assert Logged(a_log()).describe() == Logged(log).describe()
+    assert Logged(make_log()).describe() == Logged(log).describe()
     described = [json.dumps(Logged(other).describe()) for other in (log, *others)]
     assert len(set(described)) == 1 + len(others)
 
@@ -122,7 +122,7 @@ def test_objects_of_ones_own_are_identified_by_their_repr():
 
 
 def test_a_part_of_a_catalog_pays_for_the_item_that_was_shown():
-    trace = simulate(Logged(a_log_of_parts()), KernelUCB(Gaussian(length_scale=0.5)), horizon=40, seed=0)
+    trace = simulate(Logged(make_log_of_parts()), KernelUCB(Gaussian(length_scale=0.5)), horizon=40, seed=0)
 
     is_known = ~np.isnan(trace.reward)
     assert 3 < is_known.sum() < 40
@@ -131,20 +131,20 @@ def test_a_part_of_a_catalog_pays_for_the_item_that_was_shown():
 
 def test_a_reward_beyond_the_range_is_rejected():
     with pytest.raises(InvalidParameter, match=r"must lie in the reward range \(0.0, 0.5\)"):
-        Logged(a_log(), reward_range=(0.0, 0.5))
+        Logged(make_log(), reward_range=(0.0, 0.5))
 
 
 def test_the_contract_rejects_a_reward_that_is_not_known_unless_specified():
     with pytest.raises(AssertionError):
-        EnvironmentContract().test_rewards_are_finite_and_in_range(Logged(a_log()))
+        EnvironmentContract().test_rewards_are_finite_and_in_range(Logged(make_log()))
 
-    TestLogged().test_rewards_are_finite_and_in_range(Logged(a_log()))
+    TestLogged().test_rewards_are_finite_and_in_range(Logged(make_log()))
 
 
 @pytest.mark.parametrize("reward_range", ["ab", (0.0, 1.0, 2.0), (1.0, 0.0), 3.0])
 def test_a_range_that_is_none_is_rejected(reward_range):
     with pytest.raises(InvalidParameter, match="reward range is two finite numbers a finite length apart"):
-        Logged(a_log(), reward_range=reward_range)
+        Logged(make_log(), reward_range=reward_range)
 
 
 def test_what_is_no_log_is_rejected():

@@ -8,7 +8,7 @@ from kernelbandits.environments import Log, Logged, click_rewards
 from kernelbandits.errors import InvalidParameter, NotSupported
 
 
-def a_log(**changes):
+def make_log(**changes):
     columns = {
         "rounds": [
             np.eye(2),
@@ -25,11 +25,11 @@ def a_log(**changes):
 
 
 def test_counts_actions_of_every_kind():
-    assert a_log().n_actions.tolist() == [2, 3, 4, 5, 6]
+    assert make_log().n_actions.tolist() == [2, 3, 4, 5, 6]
 
 
 def test_a_part_keeps_rows_together():
-    log = a_log(ids=[list("xy"), list("abc"), list("pqrs"), list("klmno"), list("abcdef")])
+    log = make_log(ids=[list("xy"), list("abc"), list("pqrs"), list("klmno"), list("abcdef")])
 
     part = log[[3, 1]]
 
@@ -64,7 +64,7 @@ def test_an_empty_log_is_a_log():
 )
 def test_what_no_rule_could_have_done_is_rejected(changes, message):
     with pytest.raises(InvalidParameter, match=message):
-        a_log(**changes)
+        make_log(**changes)
 
 
 def test_rounds_and_ids_may_be_views_of_memory():

@@ -27,12 +27,15 @@ class Listed:
         return {"class": "Listed"}
 
 
-def a_logger():
+def make_logger():
     return Mixed(KernelUCB(Gaussian(length_scale=0.1)), epsilon=0.4, seed=7)
 
 
 def test_a_log_is_the_run_that_simulate_plays():
-    log, trace = collect_log(WORLD, a_logger(), horizon=80, seed=3), simulate(WORLD, a_logger(), horizon=80, seed=3)
+    log, trace = (
+        collect_log(WORLD, make_logger(), horizon=80, seed=3),
+        simulate(WORLD, make_logger(), horizon=80, seed=3),
+    )
 
     world = start_world(WORLD, 3)
     for t in range(80):

@@ -13,7 +13,7 @@ LOG, KERNEL = string_log(61), Spectrum(n=2)
 MODEL = DirectMethod(KERNEL, 0.7)
 
 
-def a_target():
+def make_target():
     return Softmax(KernelUCB(KERNEL), temperature=0.3, seed=0)
 
 
@@ -42,11 +42,11 @@ def slow_terms(log, policy, folds, weights):
 @pytest.mark.parametrize("folds", [1, 2, 3])
 @pytest.mark.parametrize("clip", [None, 1.3])
 def test_doubly_robust_is_its_definition(folds, clip):
-    weights = np.minimum(slow_weights(LOG, a_target()), clip or np.inf)
+    weights = np.minimum(slow_weights(LOG, make_target()), clip or np.inf)
 
-    result = DoublyRobust(MODEL, folds=folds, clip=clip).estimate(LOG, a_target())
+    result = DoublyRobust(MODEL, folds=folds, clip=clip).estimate(LOG, make_target())
 
-    terms = slow_terms(LOG, a_target(), folds, weights)
+    terms = slow_terms(LOG, make_target(), folds, weights)
     assert_allclose(result.value, terms.mean(), rtol=1e-9)
     assert_allclose(result.standard_error, terms.std(ddof=1) / np.sqrt(len(LOG)), rtol=1e-9)
 
@@ -77,7 +77,7 @@ class Counting(DirectMethod):
         return fitted
 
 
-@pytest.mark.parametrize("policy", [a_target(), KernelUCB(KERNEL)], ids=["spread", "sure"])
+@pytest.mark.parametrize("policy", [make_target(), KernelUCB(KERNEL)], ids=["spread", "sure"])
 def test_asking_about_whole_sets_gives_the_same(policy):
     some, whole = (DoublyRobust(model, folds=3).estimate(LOG, policy) for model in (MODEL, WholeSets()))
 
@@ -94,27 +94,27 @@ def test_a_model_is_evaluated_for_actions_that_matter_only():
 
 @pytest.mark.parametrize("threshold", [0.4, 1.1])
 def test_switch_is_its_definition(threshold):
-    weights = slow_weights(LOG, a_target())
+    weights = slow_weights(LOG, make_target())
 
-    result = Switch(MODEL, threshold, folds=2).estimate(LOG, a_target())
+    result = Switch(MODEL, threshold, folds=2).estimate(LOG, make_target())
 
     trusted = np.array([w if w <= threshold else 0.0 for w in weights])
-    assert_allclose(result.value, slow_terms(LOG, a_target(), 2, trusted).mean(), rtol=1e-9)
+    assert_allclose(result.value, slow_terms(LOG, make_target(), 2, trusted).mean(), rtol=1e-9)
     assert f"exceed {threshold}" in result.warnings[-2]
 
 
 def test_a_model_that_expects_nothing_leaves_ips():
-    result = DoublyRobust(Zero()).estimate(LOG, a_target())
+    result = DoublyRobust(Zero()).estimate(LOG, make_target())
 
-    expected = IPS().estimate(LOG, a_target())
+    expected = IPS().estimate(LOG, make_target())
     assert_allclose([result.value, result.standard_error], [expected.value, expected.standard_error])
 
 
 def test_switch_has_the_model_at_one_end_and_doubly_robust_at_the_other():
-    values = [Switch(MODEL, threshold, folds=1).estimate(LOG, a_target()).value for threshold in (0.0, np.inf)]
+    values = [Switch(MODEL, threshold, folds=1).estimate(LOG, make_target()).value for threshold in (0.0, np.inf)]
 
-    robust = DoublyRobust(MODEL, folds=1).estimate(LOG, a_target()).value
-    assert_allclose(values, [MODEL.estimate(LOG, a_target()).value, robust])
+    robust = DoublyRobust(MODEL, folds=1).estimate(LOG, make_target()).value
+    assert_allclose(values, [MODEL.estimate(LOG, make_target()).value, robust])
 
 
 def test_rounds_that_share_a_set_are_each_judged_by_the_other_folds():
@@ -124,10 +124,10 @@ def test_rounds_that_share_a_set_are_each_judged_by_the_other_folds():
     shared = Log([items] * 20, actions, [1 / 3] * 20, rewards)
     apart = Log([list(items) for _ in range(20)], actions, [1 / 3] * 20, rewards)
 
-    estimates = [DoublyRobust(MODEL, folds=3).estimate(log, a_target()) for log in (shared, apart)]
+    estimates = [DoublyRobust(MODEL, folds=3).estimate(log, make_target()) for log in (shared, apart)]
 
     assert_allclose(estimates[0].value, estimates[1].value)
-    assert_allclose(estimates[0].value, slow_terms(apart, a_target(), 3, slow_weights(apart, a_target())).mean())
+    assert_allclose(estimates[0].value, slow_terms(apart, make_target(), 3, slow_weights(apart, make_target())).mean())
 
 
 @pytest.mark.parametrize(

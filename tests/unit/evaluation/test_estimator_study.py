@@ -27,19 +27,25 @@ class Wrong(IPS):
         return super()._value([0.7 * own for own in weights], rewards)
 
 
-def a_target():
+def make_target():
     policy = KernelUCB(KERNEL, exploration=0.0)
     log = collect_log(WORLD, UniformRandom(seed=99), horizon=60, seed=99)
     policy.warm_start(np.array([rows[a] for rows, a in zip(log.rounds, log.actions, strict=True)]), log.rewards)
     return Softmax(policy, temperature=0.2, seed=0)
 
 
-def a_study(estimators, *, horizon, n_logs):
+def make_study(estimators, *, horizon, n_logs):
     def log_with(seed):
         return Mixed(KernelUCB(KERNEL, exploration=0.2), epsilon=0.6, seed=seed)
 
     rows = estimator_study(
-        WORLD, estimators, log_with=log_with, target=a_target(), horizon=horizon, n_logs=n_logs, truth_horizon=horizon
+        WORLD,
+        estimators,
+        log_with=log_with,
+        target=make_target(),
+        horizon=horizon,
+        n_logs=n_logs,
+        truth_horizon=horizon,
     )
     return {row["estimator"]: row for row in rows}
 
@@ -51,7 +57,7 @@ def assert_fair(row):
 
 
 def test_fair_estimators_are_fair_and_a_wrong_one_is_caught():
-    rows = a_study({**ESTIMATORS, "wrong": Wrong()}, horizon=60, n_logs=16)
+    rows = make_study({**ESTIMATORS, "wrong": Wrong()}, horizon=60, n_logs=16)
 
     for name in ("IPS", "self-normalized", "doubly robust"):
         assert_fair(rows[name])
@@ -62,7 +68,7 @@ def test_fair_estimators_are_fair_and_a_wrong_one_is_caught():
 
 @pytest.mark.long
 def test_fair_estimators_are_fair_over_many_logs():
-    rows = a_study(ESTIMATORS, horizon=300, n_logs=200)
+    rows = make_study(ESTIMATORS, horizon=300, n_logs=200)
 
     for name in ("IPS", "self-normalized", "doubly robust"):
         assert_fair(rows[name])
@@ -71,12 +77,12 @@ def test_fair_estimators_are_fair_over_many_logs():
 
 def test_a_row_is_what_its_name_says():
     target, (row,) = (
-        a_target(),
+        make_target(),
         estimator_study(
             WORLD,
             {"IPS": IPS()},
             log_with=lambda seed: UniformRandom(seed=seed),
-            target=a_target(),
+            target=make_target(),
             horizon=30,
             n_logs=4,
         ),

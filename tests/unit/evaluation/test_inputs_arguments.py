@@ -13,7 +13,7 @@ LOG = Log([["a", "b"]] * 4, actions=[0, 1, 1, 0], propensities=[0.5] * 4, reward
 STRANGE = [None, "text", 3, float("nan"), [], {}, object(), np.ones((2, 2)), LOG, KernelUCB, Clustered, len]
 
 
-def a_policy():
+def make_policy():
     return KernelUCB(Gaussian(length_scale=0.3))
 
 
@@ -35,11 +35,11 @@ ON_LOGS = {
 }
 
 
-@pytest.mark.parametrize("strange", [*STRANGE, a_policy()], ids=lambda strange: type(strange).__name__)
+@pytest.mark.parametrize("strange", [*STRANGE, make_policy()], ids=lambda strange: type(strange).__name__)
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
 def test_what_is_no_world_is_reported(play, strange):
     with pytest.raises(InvalidParameter, match=r"The environment (needs|must be made).* is one\."):
-        play(strange, a_policy())
+        play(strange, make_policy())
 
 
 @pytest.mark.parametrize("strange", [*STRANGE, WORLD], ids=lambda strange: type(strange).__name__)
@@ -52,13 +52,13 @@ def test_what_is_no_policy_is_reported(play, strange):
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
 def test_world_and_policy_in_the_wrong_order_are_reported(play):
     with pytest.raises(InvalidParameter, match="This is a policy: pass the environment first, the policy second"):
-        play(a_policy(), WORLD)
+        play(make_policy(), WORLD)
 
 
 @pytest.mark.filterwarnings("ignore:KernelUCB is deterministic")
 @pytest.mark.parametrize("play", IN_WORLDS.values(), ids=IN_WORLDS)
 def test_a_world_and_a_policy_are_taken(play):
-    assert play(WORLD, a_policy()) is not None
+    assert play(WORLD, make_policy()) is not None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ OTHERS = {
     ),
     "mean_reward": (evaluation.mean_reward, "The log must be a Log"),
     "progress": (
-        lambda strange: evaluation.simulate(WORLD, a_policy(), horizon=3, progress=strange),
+        lambda strange: evaluation.simulate(WORLD, make_policy(), horizon=3, progress=strange),
         "The progress callback must be a function",
     ),
 }

@@ -8,13 +8,13 @@ from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import Estimate, Log, mean_reward
 
 
-def an_estimate(**changes):
+def make_estimate(**changes):
     usual = {"value": 0.5, "standard_error": 0.1, "low": 0.3, "high": 0.7, "n_rounds": 1200, "n_matched": 30}
     return Estimate(**{**usual, "effective_sample_size": 12.34, **changes})
 
 
 def test_plain_values_can_be_written_as_json():
-    plain = an_estimate(value=np.nan, low=-np.inf, warnings=("Beware.",)).to_dict()
+    plain = make_estimate(value=np.nan, low=-np.inf, warnings=("Beware.",)).to_dict()
 
     assert json.loads(json.dumps(plain)) == plain
     assert plain["value"] is None
@@ -23,7 +23,7 @@ def test_plain_values_can_be_written_as_json():
 
 
 def test_it_reads_as_a_sentence_with_its_warnings_below():
-    result = str(an_estimate(confidence=0.9, warnings=("Beware.",)))
+    result = str(make_estimate(confidence=0.9, warnings=("Beware.",)))
 
     assert result == "0.5 ± 0.1 (90 %: 0.3 to 0.7) from 1,200 rounds, 30 matched, effective 12.3\n  ! Beware."
 

@@ -11,7 +11,7 @@ from logs import slow_weights, string_log
 LOG = string_log(80)
 
 
-def a_target():
+def make_target():
     policy = KernelUCB(Spectrum(n=2), exploration=0.5)
     policy.warm_start(["cheap flights", "quick soup"], [1.0, -0.5])
     return Softmax(policy, temperature=0.3, seed=0)
@@ -19,9 +19,9 @@ def a_target():
 
 @pytest.mark.parametrize("clip", [None, 1.3])
 def test_ips_is_its_definition(clip):
-    weights = np.minimum(slow_weights(LOG, a_target()), clip or np.inf)
+    weights = np.minimum(slow_weights(LOG, make_target()), clip or np.inf)
 
-    result = IPS(clip).estimate(LOG, a_target())
+    result = IPS(clip).estimate(LOG, make_target())
 
     terms = [w * r for w, r in zip(weights, LOG.rewards, strict=True)]
     value = sum(terms) / len(terms)
@@ -34,9 +34,9 @@ def test_ips_is_its_definition(clip):
 
 @pytest.mark.parametrize("clip", [None, 1.3])
 def test_self_normalized_ips_is_its_definition(clip):
-    weights = np.minimum(slow_weights(LOG, a_target()), clip or np.inf)
+    weights = np.minimum(slow_weights(LOG, make_target()), clip or np.inf)
 
-    result = SelfNormalizedIPS(clip).estimate(LOG, a_target())
+    result = SelfNormalizedIPS(clip).estimate(LOG, make_target())
 
     value = sum(w * r for w, r in zip(weights, LOG.rewards, strict=True)) / sum(weights)
     squares = sum(w**2 * (r - value) ** 2 for w, r in zip(weights, LOG.rewards, strict=True))
@@ -58,14 +58,14 @@ def test_a_shift_of_all_rewards_shifts_the_self_normalized_value_alone():
     shifted = Log(LOG.rounds, LOG.actions, LOG.propensities, LOG.rewards + 5.0)
     estimators = (SelfNormalizedIPS(), IPS())
 
-    gains = [one.estimate(shifted, a_target()).value - one.estimate(LOG, a_target()).value for one in estimators]
+    gains = [one.estimate(shifted, make_target()).value - one.estimate(LOG, make_target()).value for one in estimators]
 
     assert_allclose(gains[0], 5.0)
     assert abs(gains[1] - 5.0) > 0.01
 
 
 def test_a_policy_is_left_as_it_was():
-    policy = a_target()
+    policy = make_target()
     before = policy.probabilities(LOG.rounds[0])
 
     IPS().estimate(LOG, policy)

@@ -15,7 +15,7 @@ LOG, KERNEL, GAMMA = string_log(41), Spectrum(n=2), 0.7
 SHOWN = [LOG.rounds[t][LOG.actions[t]] for t in range(len(LOG))]
 
 
-def a_target():
+def make_target():
     return Softmax(KernelUCB(KERNEL), temperature=0.3, seed=0)
 
 
@@ -44,9 +44,9 @@ def slow_error(log, policy, folds, weights, noise_variance):
 def test_the_error_of_the_direct_method_is_its_definition(posterior):
     model = DirectMethod(KERNEL, GAMMA, posterior=posterior, noise_variance=1.7)
 
-    result = model.estimate(LOG, a_target())
+    result = model.estimate(LOG, make_target())
 
-    assert_allclose(result.standard_error, slow_error(LOG, a_target(), 1, np.zeros(41), 1.7), rtol=1e-7)
+    assert_allclose(result.standard_error, slow_error(LOG, make_target(), 1, np.zeros(41), 1.7), rtol=1e-7)
     assert "assumes that the kernel is right" in result.warnings[0]
 
 
@@ -54,33 +54,35 @@ def test_without_folds_it_is_the_posterior_variance_of_the_mean():
     posterior = ExactPosterior(KERNEL, regularization=GAMMA)
     posterior.observe(SHOWN, LOG.rewards)
     points = [word for words in LOG.rounds for word in words]
-    weights = np.concatenate([a_target().probabilities(words) for words in LOG.rounds]) / 41
+    weights = np.concatenate([make_target().probabilities(words) for words in LOG.rounds]) / 41
 
-    result = DirectMethod(KERNEL, GAMMA, noise_variance=1.7).estimate(LOG, a_target())
+    result = DirectMethod(KERNEL, GAMMA, noise_variance=1.7).estimate(LOG, make_target())
 
     variance = 1.7 * weights @ posterior.covariance(points) @ weights
-    without = DirectMethod(KERNEL, GAMMA, noise_variance=1e-12).estimate(LOG, a_target()).standard_error
+    without = DirectMethod(KERNEL, GAMMA, noise_variance=1e-12).estimate(LOG, make_target()).standard_error
     assert_allclose(result.standard_error**2 - without**2, variance, rtol=1e-6)
 
 
 @pytest.mark.parametrize("folds", [1, 2, 3])
 @pytest.mark.parametrize("threshold", [0.0, 0.4, 1.1])
 def test_the_error_of_switch_is_its_definition(folds, threshold):
-    weights = slow_weights(LOG, a_target())
+    weights = slow_weights(LOG, make_target())
     trusted = np.where(weights <= threshold, weights, 0.0)
 
-    result = Switch(DirectMethod(KERNEL, GAMMA, noise_variance=1.7), threshold, folds=folds).estimate(LOG, a_target())
+    result = Switch(DirectMethod(KERNEL, GAMMA, noise_variance=1.7), threshold, folds=folds).estimate(
+        LOG, make_target()
+    )
 
-    assert_allclose(result.standard_error, slow_error(LOG, a_target(), folds, trusted, 1.7), rtol=1e-7)
+    assert_allclose(result.standard_error, slow_error(LOG, make_target(), folds, trusted, 1.7), rtol=1e-7)
     assert "assumes that the kernel is right" in result.warnings[-1]
 
 
 def test_switch_that_trusts_every_weight_says_what_doubly_robust_says():
     model = DirectMethod(KERNEL, GAMMA)
 
-    result = Switch(model, np.inf).estimate(LOG, a_target())
+    result = Switch(model, np.inf).estimate(LOG, make_target())
 
-    assert result == DoublyRobust(model).estimate(LOG, a_target())
+    assert result == DoublyRobust(model).estimate(LOG, make_target())
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(length_scale=0.6), Linear()])
@@ -126,7 +128,7 @@ def test_a_set_shown_again_and_again_is_counted_as_often():
     shared = Log([items] * 20, actions, [1 / 3] * 20, rewards)
     apart = Log([list(items) for _ in range(20)], actions, [1 / 3] * 20, rewards)
 
-    errors = [Switch(DirectMethod(KERNEL), 0.5).estimate(log, a_target()).standard_error for log in (shared, apart)]
+    errors = [Switch(DirectMethod(KERNEL), 0.5).estimate(log, make_target()).standard_error for log in (shared, apart)]
 
     assert_allclose(*errors, rtol=1e-9)
 
@@ -135,10 +137,10 @@ def test_a_set_shown_again_and_again_is_counted_as_often():
 def test_a_posterior_that_forgets_leaves_its_error_out_and_says_so(estimator):
     model = DirectMethod(KERNEL, GAMMA, posterior=posterior_factory("windowed", length=1_000))
 
-    result = estimator(model).estimate(LOG, a_target())
+    result = estimator(model).estimate(LOG, make_target())
 
     assert any("ignores the error of the reward model" in warning for warning in result.warnings)
-    assert result.standard_error < estimator(DirectMethod(KERNEL, GAMMA)).estimate(LOG, a_target()).standard_error
+    assert result.standard_error < estimator(DirectMethod(KERNEL, GAMMA)).estimate(LOG, make_target()).standard_error
 
 
 def test_the_noise_is_that_of_the_residuals():

@@ -10,7 +10,7 @@ from kernelbandits.evaluation import ConfidenceSequence
 FAILURE, N_RUNS, N_PEEKS = 0.1, 300, 1500
 
 
-def a_sequence(failure_probability=FAILURE, reward_range=(0.0, 1.0)):
+def make_sequence(failure_probability=FAILURE, reward_range=(0.0, 1.0)):
     return ConfidenceSequence(failure_probability=failure_probability, reward_range=reward_range)
 
 
@@ -33,7 +33,7 @@ def slow_interval(values, failure_probability):
 def test_it_is_its_definition():
     values = np.random.default_rng(0).beta(2, 5, size=300)
 
-    result = a_sequence(0.03, (-2.0, 3.0)).add(5.0 * values - 2.0)
+    result = make_sequence(0.03, (-2.0, 3.0)).add(5.0 * values - 2.0)
 
     low, high = slow_interval(values, 0.03)
     assert_allclose([result.low, result.high], [5.0 * low - 2.0, 5.0 * high - 2.0])
@@ -45,7 +45,7 @@ def test_it_is_its_definition():
 @pytest.mark.parametrize("cut", [0, 1, 17, 200])
 def test_values_may_come_one_by_one_or_together(cut):
     values = np.random.default_rng(1).random(200)
-    whole, parts = a_sequence(), a_sequence()
+    whole, parts = make_sequence(), make_sequence()
 
     lows, highs = whole.follow(values)
     pieces = [parts.follow(values[:cut]), parts.follow(values[cut:])]
@@ -57,7 +57,7 @@ def test_values_may_come_one_by_one_or_together(cut):
 
 
 def test_before_any_value_it_is_the_range():
-    result = a_sequence(reward_range=(-1.0, 4.0)).estimate()
+    result = make_sequence(reward_range=(-1.0, 4.0)).estimate()
 
     assert (result.low, result.high, result.n_rounds) == (-1.0, 4.0, 0)
     assert np.isnan(result.value)
@@ -76,7 +76,7 @@ def draws(kind, run):
 
 @pytest.mark.parametrize(("kind", "mean"), [("rare", 0.05), ("spread", 0.5), ("narrow", 0.5)])
 def test_it_holds_at_every_peek(kind, mean):
-    share = ever_missed([a_sequence().follow(draws(kind, run)) for run in range(N_RUNS)], mean)
+    share = ever_missed([make_sequence().follow(draws(kind, run)) for run in range(N_RUNS)], mean)
 
     assert share <= FAILURE + 3 * np.sqrt(FAILURE * (1 - FAILURE) / N_RUNS)
 
@@ -97,13 +97,13 @@ def test_an_ordinary_interval_does_not():
 
 
 def test_it_narrows_with_the_spread_of_the_values_and_not_with_their_range():
-    wide = a_sequence(reward_range=(-10.0, 10.0)).add(draws("narrow", 0))
+    wide = make_sequence(reward_range=(-10.0, 10.0)).add(draws("narrow", 0))
 
     assert wide.high - wide.low < 0.25
 
 
 def test_a_mean_that_moves_contradicts_itself():
-    sequence = a_sequence()
+    sequence = make_sequence()
 
     result = sequence.add(np.concatenate([np.zeros(500), np.ones(5000)]))
 
@@ -113,7 +113,7 @@ def test_a_mean_that_moves_contradicts_itself():
 
 
 def test_a_value_outside_the_range_is_rejected_and_changes_nothing():
-    sequence = a_sequence()
+    sequence = make_sequence()
     sequence.add([0.5, 0.25])
     before = sequence.interval
 
@@ -126,7 +126,7 @@ def test_a_value_outside_the_range_is_rejected_and_changes_nothing():
 @pytest.mark.parametrize("reward_range", [(1.0, 0.0), (0.0, 0.0), (0.0, np.inf)])
 def test_a_range_that_is_none_is_rejected(reward_range):
     with pytest.raises(InvalidParameter, match="reward range"):
-        a_sequence(reward_range=reward_range)
+        make_sequence(reward_range=reward_range)
 
 
 @pytest.mark.parametrize("reward_range", [(0.0, 1.0, 2.0), (1.0,), (1.0, 0.0)])

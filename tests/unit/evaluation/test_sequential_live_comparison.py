@@ -10,7 +10,7 @@ from kernelbandits.policies import KernelUCB, Mixed, UniformRandom
 ITEMS = ["a", "b", "c"]
 
 
-def a_test():
+def make_test():
     return ABComparison(failure_probability=0.1, reward_range=(0.0, 1.0))
 
 
@@ -29,7 +29,7 @@ def uniform_log(seed, n_rounds=800):
 
 def test_the_difference_lies_between_the_ends_of_both():
     first, second = np.random.default_rng(0).random(300), np.random.default_rng(1).random(100) ** 3
-    test = a_test()
+    test = make_test()
 
     test.add(first=first, second=second[:40])
     test.add(second=second[40:])
@@ -44,7 +44,7 @@ def test_the_difference_lies_between_the_ends_of_both():
 
 def test_it_finds_the_winner_and_not_one_among_equals():
     rng = np.random.default_rng(2)
-    first, second, third = a_test(), a_test(), a_test()
+    first, second, third = make_test(), make_test(), make_test()
 
     first.add(first=rng.random(400) < 0.8, second=rng.random(400) < 0.3)
     second.add(first=rng.random(400) < 0.3, second=rng.random(400) < 0.8)
@@ -56,7 +56,7 @@ def test_it_finds_the_winner_and_not_one_among_equals():
 def test_equal_policies_are_hardly_ever_distinguished_at_any_peek():
     def is_wrong(run):
         rng = np.random.default_rng(run)
-        ours, theirs = a_test(), a_test()
+        ours, theirs = make_test(), make_test()
         (low, high), (other_low, other_high) = (
             ours.first.follow(rng.random(1000)),
             theirs.second.follow(rng.random(1000)),
@@ -69,7 +69,7 @@ def test_equal_policies_are_hardly_ever_distinguished_at_any_peek():
 
 
 def test_a_reward_outside_the_range_changes_neither():
-    test = a_test()
+    test = make_test()
 
     with pytest.raises(InvalidReward, match="between"):
         test.add(first=[0.5], second=[2.0])

@@ -15,7 +15,7 @@ from kernelbandits.selection import Catalog
 from kernelbandits.types import Pairs
 
 
-def a_trace(**columns):
+def make_trace(**columns):
     usual = {
         "action": np.array([1, 0, 2], dtype=np.intp),
         "reward": np.array([0.0, 1.0, 1.0]),
@@ -36,17 +36,17 @@ def a_trace(**columns):
 
 
 def test_regret_adds_up_what_the_best_action_would_have_brought_more():
-    assert_allclose(a_trace().regret, [0.5, 0.5, 1.0])
+    assert_allclose(make_trace().regret, [0.5, 0.5, 1.0])
 
 
 def test_regret_is_unknown_from_the_first_unknown_expectation_on():
-    regret = a_trace(best=np.array([0.75, np.nan, 1.0])).regret
+    regret = make_trace(best=np.array([0.75, np.nan, 1.0])).regret
 
     assert_allclose(regret, [0.5, np.nan, np.nan])
 
 
 def test_columns_are_everything_but_the_spec():
-    columns = a_trace().to_columns()
+    columns = make_trace().to_columns()
 
     assert list(columns) == [
         "action",
@@ -63,21 +63,21 @@ def test_columns_are_everything_but_the_spec():
         "inflation",
         "seconds",
     ]
-    assert len(a_trace()) == 3
+    assert len(make_trace()) == 3
 
 
 def test_columns_of_different_length_are_rejected():
     with pytest.raises(InvalidParameter, match=r"equally long, got .*'reward': 2"):
-        a_trace(reward=np.array([0.0, 1.0]))
+        make_trace(reward=np.array([0.0, 1.0]))
 
 
 def test_equal_runs_are_equal_whatever_the_time_they_took():
-    assert a_trace().equals(a_trace(seconds=np.zeros(3)))
+    assert make_trace().equals(make_trace(seconds=np.zeros(3)))
 
 
 @pytest.mark.parametrize("column", ["action", "reward", "mean", "stage"])
 def test_a_difference_in_any_other_column_shows(column):
-    trace = a_trace()
+    trace = make_trace()
 
     assert not trace.equals(replace(trace, **{column: np.array([9, 9, 9])}))
 

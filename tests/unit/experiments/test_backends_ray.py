@@ -39,7 +39,7 @@ def free_port():
 
 
 @contextmanager
-def a_cluster(result):
+def make_cluster(result):
     """The address of a cluster of one processor; its processes and its files end with the block."""
     port = free_port()
     command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--port={port}"]
@@ -121,7 +121,7 @@ def test_a_cluster_at_an_address_gives_the_same_bytes(tmp_path, monkeypatch):
     (tmp_path / "study.toml").write_text(STUDY)
     run(Study.from_toml(tmp_path / "study.toml"), tmp_path / "local", workers=1)
 
-    with a_cluster(tmp_path / "ray.log") as address:
+    with make_cluster(tmp_path / "ray.log") as address:
         command = [sys.executable, "-m", "kernelbandits", "run", str(tmp_path / "study.toml"), "--engine", "ray"]
         where = ["--address", address, "--into", str(tmp_path / "ray")]
         # A process of its own, because Ray reads its settings once, when it is imported.

@@ -13,7 +13,7 @@ from kernelbandits.policies import KernelUCB
 from study_folders import job_columns, simple_columns, write_head, write_job
 
 
-def a_folder(folder, policies=("good", "bad"), seeds=(0, 1), **head):
+def make_folder(folder, policies=("good", "bad"), seeds=(0, 1), **head):
     jobs = [
         write_job(
             folder, environment="world", policy=policy, seed=seed, seconds=np.full(10, 0.5),
@@ -60,7 +60,7 @@ def test_a_column_that_an_earlier_version_did_not_write_is_unknown(tmp_path):
 
 
 def test_a_complete_study_has_no_gaps(tmp_path):
-    a_folder(tmp_path)
+    make_folder(tmp_path)
 
     recorded = read_results(tmp_path)
 
@@ -69,7 +69,7 @@ def test_a_complete_study_has_no_gaps(tmp_path):
 
 
 def test_what_is_not_finished_is_named_and_the_rest_is_there(tmp_path):
-    jobs = a_folder(tmp_path)
+    jobs = make_folder(tmp_path)
     (tmp_path / "jobs" / f"{jobs[3]}.parquet").unlink()
 
     recorded = read_results(tmp_path)
@@ -83,7 +83,7 @@ def test_what_is_not_finished_is_named_and_the_rest_is_there(tmp_path):
 
 
 def test_results_that_are_not_of_the_study_are_left_out(tmp_path):
-    jobs = a_folder(tmp_path)
+    jobs = make_folder(tmp_path)
     write_head(tmp_path, jobs[:2])
 
     recorded = read_results(tmp_path)
@@ -111,7 +111,7 @@ def test_runs_of_unequal_length_are_drawn_as_far_as_all_go_and_judged_at_their_e
 
 def test_a_run_without_any_round_is_left_out(tmp_path):
     columns = simple_columns(np.empty(0), rounds=np.empty(0, dtype=int))
-    jobs = [*a_folder(tmp_path), write_job(tmp_path, environment="world", policy="none", seed=0, columns=columns)]
+    jobs = [*make_folder(tmp_path), write_job(tmp_path, environment="world", policy="none", seed=0, columns=columns)]
     write_head(tmp_path, jobs)
 
     recorded = read_results(tmp_path)
@@ -121,7 +121,7 @@ def test_a_run_without_any_round_is_left_out(tmp_path):
 
 
 def test_one_seed_is_reported_to_be_alone(tmp_path):
-    a_folder(tmp_path, seeds=(5,))
+    make_folder(tmp_path, seeds=(5,))
 
     assert "no intervals" in report_warnings(read_results(tmp_path))[0]
 
@@ -135,7 +135,7 @@ def test_times_count_as_many_rounds_as_they_stand_for(tmp_path):
 
 
 def test_without_times_they_are_unknown(tmp_path):
-    jobs = a_folder(tmp_path)
+    jobs = make_folder(tmp_path)
     (tmp_path / "timings" / f"{jobs[0]}.parquet").unlink()
 
     seconds = read_results(tmp_path).environments["world"]["good"].seconds_per_round
@@ -146,7 +146,7 @@ def test_without_times_they_are_unknown(tmp_path):
 @pytest.mark.parametrize("part", ["jobs", "timings"])
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda _: b"", lambda _: b"nonsense"])
 def test_a_damaged_file_is_named(tmp_path, part, damage):
-    path = tmp_path / part / f"{a_folder(tmp_path)[1]}.parquet"
+    path = tmp_path / part / f"{make_folder(tmp_path)[1]}.parquet"
     path.write_bytes(damage(path.read_bytes()))
 
     with pytest.raises(DamagedFile, match=f"{path.name}.*Delete it and run the study again"):
@@ -171,7 +171,7 @@ def test_rounds_that_go_back_are_rejected(tmp_path):
 
 
 def test_two_results_of_the_same_run_are_rejected(tmp_path):
-    jobs = a_folder(tmp_path)
+    jobs = make_folder(tmp_path)
     again = write_job(
         tmp_path, environment="world", policy="good", seed=0, columns=simple_columns([1.0]), learn_rounds=3
     )
@@ -185,7 +185,7 @@ def test_a_file_of_somebody_else_is_rejected(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    jobs = a_folder(tmp_path)
+    jobs = make_folder(tmp_path)
     pq.write_table(pa.table({"round": [1]}), tmp_path / "jobs" / f"{jobs[0]}.parquet")
 
     with pytest.raises(ForeignFile, match="was not written by a study"):
@@ -193,7 +193,7 @@ def test_a_file_of_somebody_else_is_rejected(tmp_path):
 
 
 def test_later_formats_are_rejected(tmp_path):
-    jobs = a_folder(tmp_path)
+    jobs = make_folder(tmp_path)
     write_head(tmp_path, jobs, format=4)
     with pytest.raises(NewerFile, match="has format 4"):
         read_results(tmp_path)

@@ -26,14 +26,16 @@ def test_one_repeat_has_a_mean_and_no_interval():
     assert np.isnan(band.half_width).all()
 
 
-def a_run(regret, seconds=0.5):
+def make_run(regret, seconds=0.5):
     return SimpleNamespace(
         regret=np.array([0.0, regret]), reward=np.array([1.0, 0.0]), seconds=np.array([seconds, seconds])
     )
 
 
 def test_rows_are_sorted_and_share_is_of_the_reference():
-    rows = summarize({"chance": [a_run(8.0), a_run(12.0)], "good": [a_run(1.0), a_run(3.0)]}, reference="chance")
+    rows = summarize(
+        {"chance": [make_run(8.0), make_run(12.0)], "good": [make_run(1.0), make_run(3.0)]}, reference="chance"
+    )
 
     assert [row.policy for row in rows] == ["good", "chance"]
     assert [row.regret.mean for row in rows] == [2.0, 10.0]
@@ -51,6 +53,6 @@ def test_an_unknown_interval_is_null_in_json():
 
 
 def test_a_share_of_no_regret_is_unknown():
-    rows = summarize({"chance": [a_run(0.0)]}, reference="chance")
+    rows = summarize({"chance": [make_run(0.0)]}, reference="chance")
 
     assert np.isnan(rows[0].relative_regret)

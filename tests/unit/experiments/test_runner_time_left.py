@@ -45,14 +45,14 @@ def simulate_two_in_parallel(estimator, clock, rounds):
         estimator.finish(number, flat(HORIZON))
 
 
-def an_estimator(kinds):
+def make_estimator(kinds):
     clock = Clock()
     return TimeEstimator(kinds, HORIZON, clock=clock), clock, [NOT_STARTED] * len(kinds)
 
 
 def test_there_is_no_estimate_before_a_job_is_finished():
     """The first rounds of a job whose rounds become slower would promise far too little."""
-    estimator, clock, rounds = an_estimator(["A", "A"])
+    estimator, clock, rounds = make_estimator(["A", "A"])
 
     simulate_job(estimator, clock, 0, rounds, cost=growing, until=30)
 
@@ -61,7 +61,7 @@ def test_there_is_no_estimate_before_a_job_is_finished():
 
 
 def test_finished_jobs_of_the_same_kind_are_the_measure():
-    estimator, clock, rounds = an_estimator(["slow", "fast", "slow", "fast", "slow"])
+    estimator, clock, rounds = make_estimator(["slow", "fast", "slow", "fast", "slow"])
     simulate_job(estimator, clock, 0, rounds, cost=growing)
     simulate_job(estimator, clock, 1, rounds, cost=flat)
 
@@ -69,7 +69,7 @@ def test_finished_jobs_of_the_same_kind_are_the_measure():
 
 
 def test_a_kind_without_a_finished_job_counts_as_the_mean_of_the_others():
-    estimator, clock, rounds = an_estimator(["slow", "fast", "unknown"])
+    estimator, clock, rounds = make_estimator(["slow", "fast", "unknown"])
     simulate_job(estimator, clock, 0, rounds, cost=growing)
     simulate_job(estimator, clock, 1, rounds, cost=flat)
 
@@ -77,7 +77,7 @@ def test_a_kind_without_a_finished_job_counts_as_the_mean_of_the_others():
 
 
 def test_a_running_job_counts_by_its_remaining_rounds():
-    estimator, clock, rounds = an_estimator(["A", "A"])
+    estimator, clock, rounds = make_estimator(["A", "A"])
     simulate_job(estimator, clock, 0, rounds, cost=flat)
 
     simulate_job(estimator, clock, 1, rounds, cost=flat, until=40)
@@ -86,7 +86,7 @@ def test_a_running_job_counts_by_its_remaining_rounds():
 
 
 def test_parallel_jobs_share_the_time():
-    estimator, clock, rounds = an_estimator(["A"] * 8)
+    estimator, clock, rounds = make_estimator(["A"] * 8)
 
     simulate_two_in_parallel(estimator, clock, rounds)
 
@@ -94,7 +94,7 @@ def test_parallel_jobs_share_the_time():
 
 
 def test_the_last_job_takes_its_time_with_any_number_of_workers():
-    estimator, clock, rounds = an_estimator(["A"] * 3)
+    estimator, clock, rounds = make_estimator(["A"] * 3)
 
     simulate_two_in_parallel(estimator, clock, rounds)
 
@@ -102,7 +102,7 @@ def test_the_last_job_takes_its_time_with_any_number_of_workers():
 
 
 def test_a_job_that_was_lost_counts_again():
-    estimator, clock, rounds = an_estimator(["A", "A"])
+    estimator, clock, rounds = make_estimator(["A", "A"])
     simulate_job(estimator, clock, 0, rounds, cost=flat)
     simulate_job(estimator, clock, 1, rounds, cost=flat, until=90)
     before = estimator.seconds_left()

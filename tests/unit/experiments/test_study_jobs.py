@@ -47,7 +47,7 @@ def test_names_and_other_jobs_are_no_part_of_the_id():
     assert {job.id for job in few.jobs} < {job.id for job in small_study().jobs}
 
 
-def a_local_function():
+def make_local_function():
     def delay(rng):
         return 3
 
@@ -69,7 +69,7 @@ class Always:
         return {"class": "Always", "n": self.n}
 
 
-@pytest.mark.parametrize("delay", [lambda _: 3, a_local_function(), partial(three, n=4)])
+@pytest.mark.parametrize("delay", [lambda _: 3, make_local_function(), partial(three, n=4)])
 def test_a_function_that_shares_its_name_is_rejected(delay):
     study = small_study(environments={"late": Delayed(Clustered(n_actions=4), delay=delay)})
 

@@ -9,7 +9,7 @@ from kernelbandits.policies import KernelUCB, Mixed, upper_confidence
 from kernelbandits.theory.exploration import Mixture
 
 
-def a_policy(posterior, ties, exploration=0.3, n_learned=150):
+def make_policy(posterior, ties, exploration=0.3, n_learned=150):
     rng = np.random.default_rng(0)
     kernel = Linear() if posterior == "primal" else Gaussian(length_scale=0.4)
     policy = KernelUCB(kernel, regularization=0.2, exploration=exploration, ties=ties, posterior=posterior, seed=1)
@@ -39,14 +39,14 @@ def assert_like_each(policy, rounds, ids=None):
 def test_they_are_those_of_each_round_ties_included(posterior, ties, similarities_at_once, monkeypatch):
     monkeypatch.setattr(upper_confidence, "SIMILARITIES_AT_ONCE", similarities_at_once)
 
-    together = assert_like_each(a_policy(posterior, ties), some_rounds())
+    together = assert_like_each(make_policy(posterior, ties), some_rounds())
 
     n_tied = sum(np.count_nonzero(probabilities) > 1 for probabilities in together)
     assert n_tied > 0 if ties == "random" else n_tied == 0
 
 
 def test_the_chosen_action_is_the_one_of_probability_one():
-    policy, rounds = a_policy("exact", "lowest"), some_rounds()
+    policy, rounds = make_policy("exact", "lowest"), some_rounds()
 
     together = policy.probabilities_many(rounds)
 
@@ -54,7 +54,9 @@ def test_the_chosen_action_is_the_one_of_probability_one():
 
 
 def test_pending_rewards_and_schedules_count():
-    policy = a_policy("exact", "lowest", exploration=Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1))
+    policy = make_policy(
+        "exact", "lowest", exploration=Mixture(noise_scale=0.5, norm_bound=2.0, failure_probability=0.1)
+    )
     before = policy.probabilities_many(some_rounds())
     for contexts in some_rounds(25):
         policy.expect(policy.choose(contexts))
@@ -68,7 +70,7 @@ def test_catalogs_and_rows_may_take_turns():
     catalog = Catalog(np.random.default_rng(2).random((12, 3)))
     rounds = [*some_rounds(3), catalog, catalog.only([1, 5, 7]), *some_rounds(4)]
 
-    together = assert_like_each(a_policy("exact", "random"), rounds)
+    together = assert_like_each(make_policy("exact", "random"), rounds)
 
     assert together[4].shape == (12,)
 
@@ -77,7 +79,7 @@ def test_ids_are_those_of_each_round():
     rounds = some_rounds(5)
     ids = [[f"item {row}" for row in range(len(contexts))] if t % 2 else None for t, contexts in enumerate(rounds)]
 
-    assert_like_each(Mixed(a_policy("exact", "random"), epsilon=0.2), rounds, ids)
+    assert_like_each(Mixed(make_policy("exact", "random"), epsilon=0.2), rounds, ids)
 
 
 def test_a_policy_that_knows_nothing_yet_is_queried_too():
@@ -96,4 +98,4 @@ def test_rounds_need_not_be_alike_before_anything_is_learned(ties):
 
 def test_ids_for_other_rounds_are_rejected():
     with pytest.raises(InvalidContexts, match="3 rounds and 2 entries"):
-        a_policy("exact", "lowest").probabilities_many(some_rounds(3), ids=[None, None])
+        make_policy("exact", "lowest").probabilities_many(some_rounds(3), ids=[None, None])

@@ -10,7 +10,7 @@ from kernelbandits.posterior.discounted import History, Known, exact_sum
 ENTRIES = [("a", 1.0), ("b", 2.0), ("a", 3.0), ("c", 4.0), ("a", 1.0)]
 
 
-def a_history(journal=None):
+def make_history(journal=None):
     history = History(Journal() if journal is None else journal)
     history.append(ENTRIES)
     return history
@@ -21,14 +21,14 @@ def known(key, reward, number=None):
 
 
 def test_entries_come_back_in_their_order():
-    history = a_history()
+    history = make_history()
 
     assert list(history) == ENTRIES
     assert (len(history), history.size) == (5, 3)
 
 
 def test_the_oldest_are_forgotten_first():
-    history = a_history()
+    history = make_history()
 
     assert history.oldest(1) == {"a": 1}
     assert history.oldest(3) == {"a": 2, "b": 1}
@@ -40,7 +40,7 @@ def test_the_oldest_are_forgotten_first():
 
 
 def test_a_change_goes_to_the_latest_of_point_and_reward_and_leaves_the_original():
-    history = a_history()
+    history = make_history()
 
     changed = history.amended([known("a", 1.0), known("b", 2.0)], [1.75, 1.0])
 
@@ -49,7 +49,7 @@ def test_a_change_goes_to_the_latest_of_point_and_reward_and_leaves_the_original
 
 
 def test_a_number_names_one_observation_for_good():
-    history = a_history()
+    history = make_history()
     history.forget(1)
     history.append([("a", 7.0)])
 
@@ -63,7 +63,7 @@ def test_a_number_names_one_observation_for_good():
 
 def test_appending_and_forgetting_are_rolled_back():
     journal = Journal()
-    history = a_history(journal)
+    history = make_history(journal)
     journal.commit()
 
     history.forget(2)
@@ -76,7 +76,7 @@ def test_appending_and_forgetting_are_rolled_back():
 
 
 def test_what_is_taken_is_the_latest_of_point_and_reward():
-    history = a_history()
+    history = make_history()
 
     assert list(history.without([known("a", 1.0)])) == ENTRIES[:4]
     assert list(history.without([known("a", 1.0), known("a", 1.0 + 1e-12)])) == ENTRIES[1:4]
@@ -95,13 +95,13 @@ def test_what_is_taken_is_the_latest_of_point_and_reward():
 )
 def test_what_is_not_remembered_is_rejected(change):
     with pytest.raises(NotLearnt, match="remembered"):
-        change(a_history())
+        change(make_history())
 
 
 def test_totals_are_weighted_sums():
     weights = np.array([0.1, 0.2, 0.4, 0.5, 1.0])
 
-    totals = a_history().totals(weights)
+    totals = make_history().totals(weights)
 
     assert totals == {"a": pytest.approx((1.5, 2.3)), "b": pytest.approx((0.2, 0.4)), "c": pytest.approx((0.5, 2.0))}
 

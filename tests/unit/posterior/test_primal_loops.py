@@ -167,7 +167,7 @@ def test_an_overflow_is_noticed(loop):
 
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
 def test_ties_are_those_of_the_library(scale):
-    """The loops cannot see the constant of the library, so they repeat it: of a score, or of 1 if that is more."""
+    """Compiled, the constant is that of the library: of a score, or of 1 if that is more."""
     gap = TIE_TOLERANCE * max(1.0, 0.5 * scale) / scale
     given = model_of(np.eye(1) * 1e12, np.full(1, 1e12))
     features = scale * np.array([[0.5], [0.5 + 0.9 * gap], [0.5 - 1.1 * gap]])

@@ -82,7 +82,7 @@ def forms(name, compiled):
     return getattr(compiled, name), getattr(_catalog_loops, f"{name}_loop"), IN_NUMPY[name]
 
 
-def a_state(n, rng):
+def make_state(n, rng):
     """Columns, means and variances, weights."""
     return rng.normal(size=(9, n)), np.vstack([rng.normal(size=n), rng.uniform(size=n)]), rng.normal(size=9)
 
@@ -92,7 +92,7 @@ def a_state(n, rng):
 def test_all_forms_of_a_pull_agree(compiled, n, base, first, last, target):
     outcomes = []
     for form in forms("pull", compiled):
-        rows, items, weights = a_state(n, np.random.default_rng(n))
+        rows, items, weights = make_state(n, np.random.default_rng(n))
         flags = np.zeros(-(-n // PER_FLAG), dtype=np.uint8)
         form((base, 0.7, first, last, target, 0.3, 0.05), rows, weights, items, 0, n, 0.8, 1.9, flags)
         outcomes.append((rows, items, flags))
@@ -106,7 +106,7 @@ def test_parts_make_the_whole(compiled):
     n = 3 * BLOCK + 17
     outcomes = []
     for parts in ([(0, n)], [(0, BLOCK), (BLOCK, 2 * BLOCK), (2 * BLOCK, n)]):
-        rows, items, weights = a_state(n, np.random.default_rng(1))
+        rows, items, weights = make_state(n, np.random.default_rng(1))
         flags = np.zeros(-(-n // PER_FLAG), dtype=np.uint8)
         for start, stop in parts:
             compiled.pull((2, 0.7, 3, 8, 8, 0.3, 0.05), rows, weights, items, start, stop, 0.8, 2.5, flags)
@@ -119,7 +119,7 @@ def test_parts_make_the_whole(compiled):
 @pytest.mark.parametrize("bar", [-np.inf, 1.5, 2.5, np.inf])
 def test_a_screen_marks_the_blocks_that_reach_the_threshold(compiled, bar):
     n = 3 * BLOCK + 17
-    _, items, _ = a_state(n, np.random.default_rng(2))
+    _, items, _ = make_state(n, np.random.default_rng(2))
     scores = items[0] + np.sqrt(0.8 * items[1])
     expected = [bool((scores[start : start + PER_FLAG] >= bar).any()) for start in range(0, n, PER_FLAG)]
 
@@ -130,7 +130,7 @@ def test_a_screen_marks_the_blocks_that_reach_the_threshold(compiled, bar):
 
 
 def test_all_forms_find_the_best_and_its_ties(compiled):
-    _, items, _ = a_state(2500, np.random.default_rng(3))
+    _, items, _ = make_state(2500, np.random.default_rng(3))
     mean, variance = items
     variance[7] = -1e-18  # rounding
     mean[[40, 2400]] = 9.0
@@ -173,7 +173,7 @@ def test_all_forms_find_the_highest_of_the_rest(compiled):
 
 @pytest.mark.parametrize("exploration", [-0.5, 0.0, 0.7])
 def test_the_best_is_found_for_any_exploration(compiled, exploration):
-    _, items, _ = a_state(2500, np.random.default_rng(5))
+    _, items, _ = make_state(2500, np.random.default_rng(5))
     items[1, ::7] = 0.0
     scores = items[0] + exploration * np.sqrt(items[1])
 

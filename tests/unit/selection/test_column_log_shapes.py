@@ -8,7 +8,7 @@ from kernelbandits.selection.column_log import ColumnLog
 KERNEL = Gaussian(length_scale=0.4)
 
 
-def a_log(points, slots):
+def make_log(points, slots):
     """A log of these points, some of which were pulled; slot i is slots[i]."""
     log = ColumnLog(np.ones(len(points)), 0.2)
     log.meet(np.asarray(slots))
@@ -23,9 +23,9 @@ def a_log(points, slots):
 
 def test_actions_that_come_late_are_as_if_they_had_been_there():
     points = np.random.default_rng(0).uniform(size=(50, 2))
-    whole = a_log(points, [3, 8, 30])
+    whole = make_log(points, [3, 8, 30])
     without = np.r_[0:10, 20:50]
-    log = a_log(points[without], [3, 8, 20])
+    log = make_log(points[without], [3, 8, 20])
 
     column_log.insert(
         log, 10, np.ones(10), lambda slots: KERNEL.gram(points[np.array([3, 8, 30])[slots]], points[10:20])
@@ -39,7 +39,7 @@ def test_actions_that_come_late_are_as_if_they_had_been_there():
 
 def test_many_insertions_copy_the_columns_now_and_then():
     points = np.random.default_rng(1).uniform(size=(50, 2))
-    log = a_log(points, [3, 8, 30])
+    log = make_log(points, [3, 8, 30])
     buffers = []
 
     for _ in range(100):
@@ -53,7 +53,7 @@ def test_many_insertions_copy_the_columns_now_and_then():
 
 def test_a_part_has_what_the_whole_has():
     points = np.random.default_rng(2).uniform(size=(50, 2))
-    log = a_log(points, [3, 8, 30])
+    log = make_log(points, [3, 8, 30])
     positions = np.array([3, 4, 8, 40])
 
     part = column_log.part_of(log, positions, np.array([0, 2, -1]), 6)

@@ -13,7 +13,7 @@ from kernelbandits.selection.screening import DualWeights, Screening, bound_term
 from kernelbandits.selection.ties import pick_lowest
 
 
-def a_policy(kernel=None, n_known=20, **settings):
+def make_policy(kernel=None, n_known=20, **settings):
     rng = np.random.default_rng(0)
     policy = kb.KernelUCB(kernel or Gaussian(length_scale=0.5), regularization=0.5, exploration=0.4, **settings)
     if n_known:
@@ -25,7 +25,7 @@ CONTEXTS = np.random.default_rng(1).uniform(size=(30, 2))
 
 
 def test_the_report_tells_how_few_widths_were_needed():
-    policy = a_policy()
+    policy = make_policy()
 
     report = policy.choose(CONTEXTS).cost
 
@@ -37,9 +37,9 @@ def test_the_report_tells_how_few_widths_were_needed():
 @pytest.mark.parametrize(
     ("policy", "contexts"),
     [
-        (a_policy(n_known=0), CONTEXTS),
-        (a_policy(), CONTEXTS[:1]),
-        (a_policy(FromCallable(lambda x, z: x @ z.T)), CONTEXTS),
+        (make_policy(n_known=0), CONTEXTS),
+        (make_policy(), CONTEXTS[:1]),
+        (make_policy(FromCallable(lambda x, z: x @ z.T)), CONTEXTS),
     ],
     ids=["nothing known", "one action", "a function"],
 )
@@ -48,7 +48,7 @@ def test_what_cannot_be_screened_is_scored(policy, contexts):
 
 
 def test_pending_decisions_are_scored_for():
-    policy = a_policy()
+    policy = make_policy()
     policy.expect(policy.choose(CONTEXTS))
 
     assert policy.choose(CONTEXTS).cost.engine == "exhaustive"
@@ -69,18 +69,18 @@ def test_a_catalog_with_a_context_is_screened():
 
 def test_rows_of_another_length_are_rejected_in_words():
     with pytest.raises(InvalidContexts, match="columns"):
-        a_policy().choose(np.ones((4, 3)))
+        make_policy().choose(np.ones((4, 3)))
 
 
 def test_similarities_that_overflow_are_rejected_in_words():
-    policy = a_policy(Linear() * Linear() * Linear(), posterior="exact")
+    policy = make_policy(Linear() * Linear() * Linear(), posterior="exact")
 
     with pytest.raises(InvalidContexts, match="overflow"):
         policy.choose(CONTEXTS * 1e120)
 
 
 def test_a_copy_starts_empty():
-    policy = a_policy()
+    policy = make_policy()
     policy.choose(CONTEXTS)
 
     copied = policy.copy()
@@ -99,7 +99,7 @@ def test_only_the_exact_form_is_screened():
 
 def test_a_copy_knows_nothing_of_the_factor():
     """Addresses of another factor, or of another process, would be read."""
-    policy = a_policy()
+    policy = make_policy()
     policy.choose(CONTEXTS)
 
     for copied in (copy.deepcopy(policy._selectors.screening), pickle.loads(pickle.dumps(policy._selectors.screening))):
@@ -107,7 +107,7 @@ def test_a_copy_knows_nothing_of_the_factor():
 
 
 def test_what_was_screened_is_exact_and_says_so():
-    policy = a_policy()
+    policy = make_policy()
     selector = Screening()
     selector.posterior = policy.posterior._current_form()
 

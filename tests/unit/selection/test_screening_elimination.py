@@ -80,7 +80,7 @@ def test_the_threshold_leaves_room_for_ties():
         assert loops.threshold_of(score, terms) == pytest.approx(expected, rel=1e-15)
 
 
-def a_posterior(rng, n_known):
+def make_posterior(rng, n_known):
     posterior = ExactPosterior(Gaussian(length_scale=0.4), regularization=0.3)
     posterior.observe(rng.uniform(size=(n_known, 2)), rng.normal(size=n_known), times=rng.integers(1, 4, size=n_known))
     return posterior
@@ -93,7 +93,7 @@ def test_candidates_that_reach_the_threshold_become_exact(monkeypatch, panel, n_
     monkeypatch.setattr(cholesky, "PANEL", panel)
     monkeypatch.setattr(cholesky, "FIRST_CAPACITY", 2)
     rng = np.random.default_rng(3)
-    posterior, points = a_posterior(rng, 50), rng.uniform(size=(12, 2))
+    posterior, points = make_posterior(rng, 50), rng.uniform(size=(12, 2))
     exact = posterior.predict(points)
     scores = exact.upper(0.7)
     whitening = posterior.whitening()
@@ -130,7 +130,7 @@ def test_addresses_follow_a_factor_that_grows_and_shrinks(monkeypatch):
     monkeypatch.setattr(cholesky, "PANEL", 4)
     monkeypatch.setattr(cholesky, "FIRST_CAPACITY", 2)
     rng = np.random.default_rng(4)
-    posterior, table = a_posterior(rng, 3), PanelTable()
+    posterior, table = make_posterior(rng, 3), PanelTable()
     for n_more in (1, 1, 2, 9, 1):
         posterior.observe(rng.uniform(size=(n_more, 2)), rng.normal(size=n_more))
         factor = posterior.whitening().factor

@@ -17,7 +17,7 @@ FORMS = {
 """Compiled, and the same in Python."""
 
 
-def a_problem(rng, n_actions, n_known, n_columns):
+def make_problem(rng, n_actions, n_known, n_columns):
     points, known = rng.normal(size=(n_actions, n_columns)), rng.normal(size=(n_known, n_columns))
     columns = np.full((n_columns, n_known + 5), np.nan)  # room to spare holds no numbers
     columns[:, :n_known] = known.T
@@ -29,7 +29,7 @@ def a_problem(rng, n_actions, n_known, n_columns):
 @pytest.mark.parametrize("form", FORMS["rows"])
 def test_rows_are_those_of_the_kernel(form, profile, n_known, n_columns):
     rng = np.random.default_rng(n_known)
-    points, known, columns = a_problem(rng, 4, n_known, n_columns)
+    points, known, columns = make_problem(rng, 4, n_known, n_columns)
     points[1] = known[0]
     roots, result = np.sqrt(rng.integers(1, 5, size=n_known)), np.empty((4, n_known))
 
@@ -43,7 +43,7 @@ def test_rows_are_those_of_the_kernel(form, profile, n_known, n_columns):
 @pytest.mark.parametrize("form", FORMS["scan"])
 def test_a_scan_sums_over_the_kernel(form, profile, n_known, n_columns):
     rng = np.random.default_rng(n_known)
-    points, known, columns = a_problem(rng, 6, n_known, n_columns)
+    points, known, columns = make_problem(rng, 6, n_known, n_columns)
     weights, shares = rng.normal(size=n_known), rng.uniform(size=n_known)
     mean, nearest = np.full(6, np.nan), np.full(6, np.nan)
 

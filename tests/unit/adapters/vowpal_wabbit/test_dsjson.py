@@ -19,7 +19,7 @@ LINE = (
 )
 
 
-def a_line(**changes):
+def make_line(**changes):
     fields = {
         "_label_cost": 1,
         "_label_probability": 0.5,
@@ -90,7 +90,7 @@ def test_probabilities_are_not_invented(tmp_path):
 
 def test_index_from_zero_and_action_from_one_are_the_same_action(tmp_path):
     for fields in ({"_labelIndex": "absent", "_label_Action": 2}, {"_labelIndex": 1, "_label_Action": "absent"}):
-        log = read_lines(tmp_path, a_line(**fields))
+        log = read_lines(tmp_path, make_line(**fields))
 
         assert log.actions.tolist() == [1]
 
@@ -104,7 +104,7 @@ def test_actions_of_the_ranking_may_count_from_zero(tmp_path):
         "_label_Action": 3,
     }
 
-    logs = [read_lines(tmp_path, a_line(**fields, **order)) for order in (from_one, from_zero)]
+    logs = [read_lines(tmp_path, make_line(**fields, **order)) for order in (from_one, from_zero)]
 
     for log in logs:
         assert log.actions.tolist() == [2]
@@ -112,7 +112,7 @@ def test_actions_of_the_ranking_may_count_from_zero(tmp_path):
 
 
 def test_a_file_without_a_decision_is_an_error_or_an_empty_log(tmp_path):
-    lines = [a_line(_label_cost="absent"), a_line(_skipLearn=True), a_line(_label_cost="absent")]
+    lines = [make_line(_label_cost="absent"), make_line(_skipLearn=True), make_line(_label_cost="absent")]
 
     with pytest.raises(ForeignFile, match="holds no decision with a cost: 1 skip_learn, 2 unlabeled"):
         read_lines(tmp_path, *lines)
@@ -124,11 +124,11 @@ def test_a_file_without_a_decision_is_an_error_or_an_empty_log(tmp_path):
 def test_flagged_and_unlabeled_lines_are_left_out_and_counted(tmp_path):
     log = read_lines(
         tmp_path,
-        a_line(_skipLearn=True),
-        a_line(_label_cost=-3),
-        a_line(_label_cost="absent"),
+        make_line(_skipLearn=True),
+        make_line(_label_cost=-3),
+        make_line(_label_cost="absent"),
         "",
-        a_line(_skipLearn=False),
+        make_line(_skipLearn=False),
         '{"RewardValue": 1, "EventId": "late"}',
     )
 
@@ -143,36 +143,39 @@ def test_flagged_and_unlabeled_lines_are_left_out_and_counted(tmp_path):
         ("[1]", "one JSON object, got list"),
         ('{"_label_cost": ' + 5_000 * "1" + "}", "one JSON object"),
         ('{"_label_cost": 1, "_label_cost": 2}', "'_label_cost' occurs twice"),
-        (a_line(c={"_multi": []}), "`_multi`, not empty"),
-        (a_line(c=3), "`_multi`, not empty"),
-        (a_line(c={"_multi": [3]}), "every action in `_multi` must be an object"),
-        (a_line(c={"_multi": [{}], "_slots": [{}]}), "`_outcomes` must have an entry for each of the 1 slots, got 0"),
-        (a_line(c={"_multi": [{}], "_slots": []}, _outcomes=[]), "`_slots` must be a list of objects, not empty"),
-        (a_line(_outcomes=[]), "`_outcomes` must belong to a list `_slots`"),
-        (a_line(c={"_multi": [{"__aid": 7}]}), "`__aid` refers to another line"),
-        (a_line(_label_cost="1"), "`_label_cost` must be a finite number, got '1'"),
-        (a_line(_label_cost=float("nan")), "`_label_cost` must be a finite number, got nan"),
-        (a_line(_label_cost=10**400), "`_label_cost` must be a finite number"),
-        (a_line(_label_probability=0), "`_label_probability` must be above 0 and at most 1, got 0.0"),
-        (a_line(_label_probability=1.5), "`_label_probability` must be above 0"),
-        (a_line(_label_probability="absent"), "`_label_probability` must be a finite number, got None"),
-        (a_line(_labelIndex=1), "must agree, got 1 and 1"),
-        (a_line(_labelIndex="absent", _label_Action="absent"), "got None and None"),
-        (a_line(_labelIndex=2, _label_Action=3), "one of the 2 in `_multi`, got index 2"),
-        (a_line(_labelIndex=-1, _label_Action=0), "got index -1"),
-        (a_line(_labelIndex=0.5), "`_labelIndex` must be a whole number, got 0.5"),
-        (a_line(a=[0, 2]), "`a` must hold every action from 1 to 2, or from 0, once, got .0, 2"),
-        (a_line(a=[2, 3]), "`a` must hold every action from 1 to 2, or from 0, once, got .2, 3"),
-        (a_line(a=[]), "`a` must hold every action"),
-        (a_line(p=[1.0]), "`p` must have one probability for each of the 2 actions"),
-        (a_line(c={"_multi": [{"x": ["s"]}]}, p=None, a=None), r"`x\[0\]` must be a finite number, got 's'"),
+        (make_line(c={"_multi": []}), "`_multi`, not empty"),
+        (make_line(c=3), "`_multi`, not empty"),
+        (make_line(c={"_multi": [3]}), "every action in `_multi` must be an object"),
+        (
+            make_line(c={"_multi": [{}], "_slots": [{}]}),
+            "`_outcomes` must have an entry for each of the 1 slots, got 0",
+        ),
+        (make_line(c={"_multi": [{}], "_slots": []}, _outcomes=[]), "`_slots` must be a list of objects, not empty"),
+        (make_line(_outcomes=[]), "`_outcomes` must belong to a list `_slots`"),
+        (make_line(c={"_multi": [{"__aid": 7}]}), "`__aid` refers to another line"),
+        (make_line(_label_cost="1"), "`_label_cost` must be a finite number, got '1'"),
+        (make_line(_label_cost=float("nan")), "`_label_cost` must be a finite number, got nan"),
+        (make_line(_label_cost=10**400), "`_label_cost` must be a finite number"),
+        (make_line(_label_probability=0), "`_label_probability` must be above 0 and at most 1, got 0.0"),
+        (make_line(_label_probability=1.5), "`_label_probability` must be above 0"),
+        (make_line(_label_probability="absent"), "`_label_probability` must be a finite number, got None"),
+        (make_line(_labelIndex=1), "must agree, got 1 and 1"),
+        (make_line(_labelIndex="absent", _label_Action="absent"), "got None and None"),
+        (make_line(_labelIndex=2, _label_Action=3), "one of the 2 in `_multi`, got index 2"),
+        (make_line(_labelIndex=-1, _label_Action=0), "got index -1"),
+        (make_line(_labelIndex=0.5), "`_labelIndex` must be a whole number, got 0.5"),
+        (make_line(a=[0, 2]), "`a` must hold every action from 1 to 2, or from 0, once, got .0, 2"),
+        (make_line(a=[2, 3]), "`a` must hold every action from 1 to 2, or from 0, once, got .2, 3"),
+        (make_line(a=[]), "`a` must hold every action"),
+        (make_line(p=[1.0]), "`p` must have one probability for each of the 2 actions"),
+        (make_line(c={"_multi": [{"x": ["s"]}]}, p=None, a=None), r"`x\[0\]` must be a finite number, got 's'"),
     ],
 )
 def test_a_malformed_line_is_named_with_its_rule_or_counted(tmp_path, line, rule):
     with pytest.raises(ForeignFile, match=f"Line 3 of '.*log.json': .*{rule}"):
-        read_lines(tmp_path, a_line(), "", line, a_line())
+        read_lines(tmp_path, make_line(), "", line, make_line())
 
-    log = read_lines(tmp_path, a_line(), "", line, a_line(), on_error="skip")
+    log = read_lines(tmp_path, make_line(), "", line, make_line(), on_error="skip")
 
     assert len(log) == 2
     assert log.left_out["malformed"] == 1
@@ -200,7 +203,7 @@ def test_names_that_vowpal_wabbit_would_lose_are_rejected(tmp_path, names, messa
 
 
 def test_rounds_without_shared_features_have_an_empty_context_among_others(tmp_path):
-    log = read_lines(tmp_path, a_line(c={"u": 2, "_multi": [{"x": 1}, {"x": 2}]}), a_line(), sparse=False)
+    log = read_lines(tmp_path, make_line(c={"u": 2, "_multi": [{"x": 1}, {"x": 2}]}), make_line(), sparse=False)
 
     assert [isinstance(points, Pairs) for points in log.rounds] == [True, True]
     assert log.rounds[1].context.tolist() == [0.0]

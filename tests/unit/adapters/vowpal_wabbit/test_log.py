@@ -16,7 +16,7 @@ FORMATS = [(read_dsjson, write_dsjson), (read_adf_text, write_adf_text)]
 both = pytest.mark.parametrize(("read", "write"), FORMATS, ids=["dsjson", "text"])
 
 
-def a_log(kind="rows", *, ids=False, n_rounds=12, seed=3, magnitude=12):
+def make_log(kind="rows", *, ids=False, n_rounds=12, seed=3, magnitude=12):
     """Ugly numbers, sets of all sizes, zeros, and a first row that does not have all columns."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 6, size=n_rounds)
@@ -42,7 +42,7 @@ def a_log(kind="rows", *, ids=False, n_rounds=12, seed=3, magnitude=12):
 @pytest.mark.parametrize("ids", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_what_is_written_is_read_again(tmp_path, read, write, suffix, kind, ids, sparse):
-    log = a_log(kind, ids=ids)
+    log = make_log(kind, ids=ids)
 
     write(log, tmp_path / f"log.{suffix}")
     again = read(tmp_path / f"log.{suffix}", sparse=sparse)
@@ -54,7 +54,7 @@ def test_what_is_written_is_read_again(tmp_path, read, write, suffix, kind, ids,
 
 @both
 def test_negative_control_a_wrong_sign_or_index_shows(tmp_path, read, write):
-    log = a_log()
+    log = make_log()
     write(log, tmp_path / "log")
     again = read(tmp_path / "log")
 
@@ -99,12 +99,12 @@ def test_joined_rows_hold_shared_features_and_own(tmp_path, read, write):
 
 @both
 def test_a_known_vocabulary_keeps_columns_and_counts_what_is_new(tmp_path, read, write):
-    write(a_log(), tmp_path / "log")
+    write(make_log(), tmp_path / "log")
     first = Vocabulary(action=[("Action", "10"), ("Action", "2"), ("Other", "x")])
 
     log = read(tmp_path / "log", vocabulary=first, sparse=False)
 
-    whole = a_log()
+    whole = make_log()
     for ours, theirs in zip(log.rounds, whole.rounds, strict=True):
         assert_array_equal(ours, np.column_stack([theirs[:, [10, 2]], np.zeros(len(theirs))]))
     assert log.left_out["unknown_features"] == 9 * whole.n_actions.sum()
@@ -112,7 +112,7 @@ def test_a_known_vocabulary_keeps_columns_and_counts_what_is_new(tmp_path, read,
 
 @both
 def test_columns_do_not_depend_on_the_order_of_events(tmp_path, read, write):
-    log = a_log()
+    log = make_log()
     write(log[::-1], tmp_path / "log")
 
     assert_same_log(log[::-1], read(tmp_path / "log"))
@@ -120,7 +120,7 @@ def test_columns_do_not_depend_on_the_order_of_events(tmp_path, read, write):
 
 @both
 def test_a_part_keeps_names(tmp_path, read, write):
-    write(a_log(), tmp_path / "log")
+    write(make_log(), tmp_path / "log")
 
     part = read(tmp_path / "log")[2:5]
 
@@ -138,7 +138,7 @@ def test_an_empty_file_is_an_empty_log(tmp_path, read, write):
 
 @both
 def test_a_rejected_log_leaves_the_file_as_it_was(tmp_path, read, write):
-    write(a_log(), tmp_path / "log")
+    write(make_log(), tmp_path / "log")
     before = (tmp_path / "log").read_bytes()
     good_then_bad = Log([np.eye(2), ["a", "b"]], [0, 0], [0.5, 0.5], [1.0, 1.0])
 
@@ -152,7 +152,7 @@ def test_a_rejected_log_leaves_the_file_as_it_was(tmp_path, read, write):
 @both
 def test_names_and_columns_have_to_match(tmp_path, read, write):
     with pytest.raises(InvalidParameter, match="names 1 where round 0 has 11"):
-        write(a_log(), tmp_path / "log", vocabulary=Vocabulary(action=[("", "x")]))
+        write(make_log(), tmp_path / "log", vocabulary=Vocabulary(action=[("", "x")]))
     with pytest.raises(InvalidParameter, match=r"\('', 'x'\) occurs twice"):
         Vocabulary(action=[("", "x"), ("", "x")])
 
@@ -174,10 +174,10 @@ def test_what_is_no_text_is_rejected_by_name(tmp_path, read, write):
 
 @both
 def test_a_mark_of_the_encoding_at_the_beginning_is_passed_over(tmp_path, read, write):
-    write(a_log(), tmp_path / "log")
+    write(make_log(), tmp_path / "log")
     (tmp_path / "marked").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "log").read_bytes())
 
-    assert len(read(tmp_path / "marked")) == len(a_log())
+    assert len(read(tmp_path / "marked")) == len(make_log())
 
 
 @both
@@ -226,7 +226,7 @@ with_options = pytest.mark.parametrize(
 @pytest.mark.parametrize("kind", ["rows", "pairs"])
 @pytest.mark.parametrize("ids", [False, True])
 def test_vowpal_wabbit_reads_the_same_decisions(tmp_path, write, options, kind, ids):
-    log = a_log(kind, ids=ids, magnitude=1)  # it complains of features beyond single precision
+    log = make_log(kind, ids=ids, magnitude=1)  # it complains of features beyond single precision
 
     write(log, tmp_path / "log")
 
@@ -235,7 +235,7 @@ def test_vowpal_wabbit_reads_the_same_decisions(tmp_path, write, options, kind, 
 
 @with_options
 def test_negative_control_vowpal_wabbit_reads_others_from_a_wrong_file(tmp_path, write, options):
-    log = a_log(magnitude=1)
+    log = make_log(magnitude=1)
 
     for wrong in (
         Log(log.rounds, log.actions, log.propensities, -log.rewards),
@@ -250,7 +250,7 @@ def test_negative_control_vowpal_wabbit_reads_others_from_a_wrong_file(tmp_path,
 @with_options
 def test_vowpal_wabbit_counts_the_losses_that_follow_from_the_log(tmp_path, write, options):
     vowpalwabbit = pytest.importorskip("vowpalwabbit", reason="vowpalwabbit is not installed")
-    log = a_log("pairs", n_rounds=50, magnitude=1)
+    log = make_log("pairs", n_rounds=50, magnitude=1)
     write(log, tmp_path / "log")
     chances = {"--cb_explore_adf --epsilon 1.0": 1.0 / log.n_actions, "--cb_adf": log.actions == 0}  # it learns nothing
 
@@ -305,7 +305,7 @@ def test_features_that_are_no_numbers_are_rejected_by_round(tmp_path, read, writ
 @both
 @pytest.mark.parametrize("sparse", [False, True])
 def test_policies_choose_among_and_learn_from_what_was_read(tmp_path, read, write, sparse):
-    write(a_log("pairs", magnitude=0), tmp_path / "log")
+    write(make_log("pairs", magnitude=0), tmp_path / "log")
     log = read(tmp_path / "log", sparse=sparse)
     policy = KernelUCB(PairProduct(Gaussian(length_scale=1.0), Linear()))
 

@@ -25,7 +25,7 @@ from study_folders import simple_columns, write_head, write_job
 CLAIMS = {"assumes": "noise", "failure_probability": 0.1}
 
 
-def a_study(folder, labels, *, n_seeds=2, environments=("w",), horizon=6, **options):
+def make_study(folder, labels, *, n_seeds=2, environments=("w",), horizon=6, **options):
     rng = np.random.default_rng(3)
     jobs = [
         write_job(
@@ -61,7 +61,7 @@ def drawing(results, name):
 
 
 def test_every_figure_has_its_name_and_tells_repeats_and_interval(tmp_path):
-    drawings = list_figures(a_study(tmp_path, ["a", "b"]))
+    drawings = list_figures(make_study(tmp_path, ["a", "b"]))
 
     names = [drawing.name for drawing in drawings]
     assert names == ["regret", "reward", "coverage", "information-gain", "effective-dimension", "time"]
@@ -90,12 +90,12 @@ def test_certificates_are_shown_where_a_posterior_is_approximate(tmp_path):
 
 
 def test_one_seed_has_no_interval(tmp_path):
-    assert "no interval" in drawing(a_study(tmp_path, ["a"], n_seeds=1), "reward").caption
+    assert "no interval" in drawing(make_study(tmp_path, ["a"], n_seeds=1), "reward").caption
 
 
 @pytest.mark.parametrize(("name", "form"), [("regret", svg), ("reward", svg), ("coverage", pdf)])
 def test_equal_results_give_equal_pictures(tmp_path, name, form):
-    a_study(tmp_path, ["a", "b"])
+    make_study(tmp_path, ["a", "b"])
 
     first, second = (drawing(read_results(tmp_path), name) for _ in range(2))
 
@@ -103,13 +103,13 @@ def test_equal_results_give_equal_pictures(tmp_path, name, form):
 
 
 def test_other_results_give_other_pictures(tmp_path):
-    first, second = (drawing(a_study(tmp_path / label, [label]), "reward") for label in ("a", "b"))
+    first, second = (drawing(make_study(tmp_path / label, [label]), "reward") for label in ("a", "b"))
 
     assert len({svg(first.draw("", LIGHT)), svg(second.draw("", LIGHT)), svg(first.draw("", DARK))}) == 3
 
 
 def test_bounds_are_drawn_only_of_policies_that_claim_something(tmp_path):
-    results = a_study(tmp_path, ["proved", "tuned"])
+    results = make_study(tmp_path, ["proved", "tuned"])
 
     _, right = drawing(results, "regret").draw("", LIGHT).axes
 
@@ -120,7 +120,7 @@ def test_bounds_are_drawn_only_of_policies_that_claim_something(tmp_path):
 
 
 def test_several_environments_stand_side_by_side_and_have_files_of_their_own(tmp_path):
-    results = a_study(tmp_path, ["a", "b"], environments=("One & two", "One_two", "Three"))
+    results = make_study(tmp_path, ["a", "b"], environments=("One & two", "One_two", "Three"))
 
     names = [one.name for one in list_figures(results) if one.section == "Regret"]
     figure = drawing(results, "regret").draw("", LIGHT)
@@ -131,7 +131,7 @@ def test_several_environments_stand_side_by_side_and_have_files_of_their_own(tmp
 
 def test_many_policies_keep_few_colors(tmp_path):
     labels = [f"policy {n}" for n in range(12)] + ["chance"]
-    results = a_study(tmp_path, labels, chance={"described": {"policy": {"class": "UniformRandom"}}})
+    results = make_study(tmp_path, labels, chance={"described": {"policy": {"class": "UniformRandom"}}})
 
     looks = assign_styles(results)
     figure = drawing(results, "regret").draw("", LIGHT)
@@ -147,7 +147,7 @@ def test_many_policies_keep_few_colors(tmp_path):
 
 
 def test_few_policies_all_have_colors(tmp_path):
-    looks = assign_styles(a_study(tmp_path, [f"p{n}" for n in range(7)]))
+    looks = assign_styles(make_study(tmp_path, [f"p{n}" for n in range(7)]))
 
     assert len({look.color for look in looks.values()}) == 7
     assert not any(look.is_background for look in looks.values())
@@ -155,12 +155,12 @@ def test_few_policies_all_have_colors(tmp_path):
 
 @pytest.mark.parametrize("labels", [["$x_1$ & #"], ["a" * 90, "b"]])
 def test_any_label_can_be_drawn(tmp_path, labels):
-    for one in list_figures(a_study(tmp_path, labels)):
+    for one in list_figures(make_study(tmp_path, labels)):
         assert png(one.draw(one.caption, LIGHT), dots_per_inch=20).startswith(b"\x89PNG")
 
 
 def test_every_policy_is_in_the_legend_once(tmp_path):
-    results = a_study(tmp_path, [f"policy {n}" for n in range(7)], environments=("a", "b"))
+    results = make_study(tmp_path, [f"policy {n}" for n in range(7)], environments=("a", "b"))
 
     (legend,) = drawing(results, "regret").draw("", LIGHT).legends
 
@@ -169,7 +169,7 @@ def test_every_policy_is_in_the_legend_once(tmp_path):
 
 def test_final_results_of_all_policies_are_drawn_if_some_have_no_color(tmp_path):
     labels = [f"policy {n}" for n in range(9)]
-    results = a_study(tmp_path, labels, environments=("a", "b"))
+    results = make_study(tmp_path, labels, environments=("a", "b"))
 
     first, second = drawing(results, "final-regret").draw("", LIGHT).axes
 
@@ -181,7 +181,7 @@ def test_final_results_of_all_policies_are_drawn_if_some_have_no_color(tmp_path)
 
 
 def test_groups_color_the_final_results(tmp_path):
-    results = a_study(tmp_path, ["a", "b", "c"])
+    results = make_study(tmp_path, ["a", "b", "c"])
     found = {one.name: one for one in list_figures(results, groups={"a": "x", "b": "y", "c": "x"})}
 
     (legend,) = found["final-regret"].draw("", LIGHT).legends
@@ -194,7 +194,7 @@ def test_a_grid_is_drawn_against_its_parameters(tmp_path):
         f"k {value}": {"spec_name": "k", "parameters": {"exploration": value, "kind": kind}}
         for value, kind in ((0.1, "x"), (1.0, "x"), (10.0, "y"), (1.5, "y"))
     }
-    one = drawing(a_study(tmp_path, list(options), **options), "sensitivity-k")
+    one = drawing(make_study(tmp_path, list(options), **options), "sensitivity-k")
 
     first, second = one.draw("", LIGHT).axes
 
@@ -208,7 +208,7 @@ def test_a_grid_of_kernels_is_drawn_by_name(tmp_path):
     options = {
         f"k {place}": {"spec_name": "k", "parameters": {"kernel": kernel}} for place, kernel in enumerate(kernels)
     }
-    one = drawing(a_study(tmp_path, list(options), **options), "sensitivity-k")
+    one = drawing(make_study(tmp_path, list(options), **options), "sensitivity-k")
 
     (panel,) = one.draw("", LIGHT).axes
 

@@ -9,12 +9,12 @@ from kernelbandits.policies.experts import constant_experts
 GAMMA, KERNEL = 0.3, Gaussian(length_scale=0.8)
 
 
-def a_policy(**options):
+def make_policy(**options):
     return kb.KernelEpochGreedy(KERNEL, n_actions=4, regularization=GAMMA, uniform_factor=0.2, seed=1, **options)
 
 
 def test_greedy_rounds_play_the_ridge_estimate_of_the_uniform_ones():
-    policy, rng = a_policy(complexity=2.0), np.random.default_rng(2)
+    policy, rng = make_policy(complexity=2.0), np.random.default_rng(2)
     seen, paid, n_greedy = [], [], 0
 
     for t in range(1, 150):
@@ -48,7 +48,7 @@ def test_its_schedule_is_that_of_epoch_greedy():
 
 
 def test_amended_and_unlearned_rewards_are_as_if_they_had_come_right():
-    policy, rng = a_policy(), np.random.default_rng(3)
+    policy, rng = make_policy(), np.random.default_rng(3)
     decisions, contexts = [policy.choose(rng.normal(size=(3, 2))) for _ in range(4)], rng.normal(size=(5, 2))
     straight = policy.copy()
     policy.learn_many(decisions, [1.0, 2.0, 3.0, 4.0])
@@ -70,14 +70,14 @@ def test_history_counts_and_any_points_will_do():
 
 
 def test_a_batch_teaches_its_uniform_rounds_only():
-    policy, rng = a_policy(), np.random.default_rng(5)
+    policy, rng = make_policy(), np.random.default_rng(5)
     contexts = rng.normal(size=(4, 2))
     decisions = []
     for _ in range(12):
         decisions.append(policy.choose(contexts))
         policy.learn(decisions[-1], 0.5)
     n_uniform = sum(decision.stage == 1 for decision in decisions)
-    together = a_policy()
+    together = make_policy()
 
     together.learn_many(decisions, [0.5] * 12)
 
@@ -87,7 +87,7 @@ def test_a_batch_teaches_its_uniform_rounds_only():
 
 
 def test_its_means_are_explained_without_a_bonus():
-    policy, contexts = a_policy(), np.random.default_rng(6).normal(size=(4, 2))
+    policy, contexts = make_policy(), np.random.default_rng(6).normal(size=(4, 2))
     decision = policy.choose(contexts)
     policy.learn(decision, 0.7)
 
@@ -99,7 +99,7 @@ def test_its_means_are_explained_without_a_bonus():
 
 def test_it_is_not_to_be_mixed_with_other_actions():
     with pytest.raises(NotSupported, match="cannot be mixed"):
-        kb.Mixed(a_policy(), epsilon=0.1)
+        kb.Mixed(make_policy(), epsilon=0.1)
 
 
 @pytest.mark.parametrize("options", [{"n_actions": 0}, {"n_actions": 2, "complexity": 0.0}])

@@ -15,7 +15,7 @@ def experts():
     return [*linear_experts(3, n_experts=4, seed=1), *constant_experts(3), UniformExpert()]
 
 
-def a_policy(**options):
+def make_policy(**options):
     return kb.EXP4(experts(), horizon=HORIZON, uniform_factor=FACTOR, learning_factor=SPEED, seed=2, **options)
 
 
@@ -37,7 +37,7 @@ def products(run):
 
 
 def test_weights_and_probabilities_are_those_of_the_products():
-    policy, rng = a_policy(reward_range=(-2.0, 2.0)), np.random.default_rng(3)
+    policy, rng = make_policy(reward_range=(-2.0, 2.0)), np.random.default_rng(3)
     run, stated = [], []
 
     for n_actions in rng.integers(1, 7, size=60):
@@ -54,7 +54,7 @@ def test_weights_and_probabilities_are_those_of_the_products():
 
 
 def test_estimated_rewards_of_experts_are_unbiased_by_enumeration():
-    policy, rng = a_policy(), np.random.default_rng(4)
+    policy, rng = make_policy(), np.random.default_rng(4)
     for _ in range(20):
         policy.learn(policy.choose(rng.normal(size=(4, 3))), float(rng.uniform()))
     contexts, rewards = rng.normal(size=(4, 3)), rng.uniform(size=4)
@@ -85,7 +85,7 @@ def every_decision(policy, contexts):
 
 
 def test_weights_do_not_depend_on_the_order_of_late_rewards():
-    policy, rng = a_policy(), np.random.default_rng(5)
+    policy, rng = make_policy(), np.random.default_rng(5)
     decisions, rewards = [policy.choose(rng.normal(size=(3, 3))) for _ in range(9)], rng.uniform(size=9)
     other = policy.copy()
 
@@ -97,7 +97,7 @@ def test_weights_do_not_depend_on_the_order_of_late_rewards():
 
 
 def test_amended_and_unlearned_rewards_leave_the_weights_of_the_right_ones():
-    policy, rng = a_policy(reward_range=(0.0, 5.0)), np.random.default_rng(6)
+    policy, rng = make_policy(reward_range=(0.0, 5.0)), np.random.default_rng(6)
     decisions = [policy.choose(rng.normal(size=(3, 3))) for _ in range(4)]
     straight = policy.copy()
     policy.learn_many(decisions, [1.0, 2.0, 3.0, 4.0])
@@ -124,7 +124,7 @@ def test_weights_neither_overflow_nor_vanish():
 
 
 def test_a_decision_without_its_memo_or_propensity_is_rejected_and_changes_nothing():
-    policy = a_policy()
+    policy = make_policy()
     decision, before = policy.choose(np.eye(3)), policy.weights
 
     with pytest.raises(DecisionError, match="memo"):
@@ -137,7 +137,7 @@ def test_a_decision_without_its_memo_or_propensity_is_rejected_and_changes_nothi
 
 
 def test_a_memo_holds_a_number_per_expert_however_many_actions():
-    policy = a_policy()
+    policy = make_policy()
 
     decision = policy.choose(np.random.default_rng(0).normal(size=(50, 3)))
 

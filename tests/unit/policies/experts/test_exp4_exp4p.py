@@ -15,7 +15,7 @@ def experts():
     return [*linear_experts(3, n_experts=4, seed=1), UniformExpert(), *constant_experts(3)]
 
 
-def a_policy(**options):
+def make_policy(**options):
     rates = {"exploration": BONUS, "uniform_factor": FACTOR, "learning_factor": SPEED}
     return kb.EXP4P(experts(), horizon=HORIZON, failure_probability=DELTA, seed=2, **rates, **options)
 
@@ -43,7 +43,7 @@ def products(run):
 
 
 def test_weights_and_probabilities_are_those_of_the_products():
-    policy, rng = a_policy(reward_range=(-2.0, 2.0)), np.random.default_rng(3)
+    policy, rng = make_policy(reward_range=(-2.0, 2.0)), np.random.default_rng(3)
     run, stated = [], []
 
     for n_actions in rng.integers(1, 7, size=60):
@@ -77,7 +77,7 @@ def test_probabilities_sum_to_one_and_stay_above_the_floor(horizon, n_actions):
 
 
 def test_the_floor_is_reached_when_one_expert_has_all_the_weight():
-    policy = a_policy()
+    policy = make_policy()
     policy._restore({"log_weights": np.array([0.0, 0.0, 0.0, 0.0, 0.0, 900.0, 0.0, 0.0])})  # that of ConstantExpert(0)
 
     probabilities = policy.probabilities(np.eye(3))
@@ -88,7 +88,7 @@ def test_the_floor_is_reached_when_one_expert_has_all_the_weight():
 
 
 def test_estimated_rewards_and_spreads_of_experts_are_unbiased_by_enumeration():
-    policy, rng = a_policy(), np.random.default_rng(4)
+    policy, rng = make_policy(), np.random.default_rng(4)
     for _ in range(20):
         policy.learn(policy.choose(rng.normal(size=(4, 3))), float(rng.uniform()))
     contexts, rewards = rng.normal(size=(4, 3)), rng.uniform(size=4)
@@ -134,7 +134,7 @@ def test_a_horizon_below_its_logarithm_is_rejected():
 
 
 def test_amended_and_unlearned_rewards_leave_the_weights_of_the_right_ones():
-    policy, rng = a_policy(reward_range=(0.0, 5.0)), np.random.default_rng(6)
+    policy, rng = make_policy(reward_range=(0.0, 5.0)), np.random.default_rng(6)
     decisions = [policy.choose(rng.normal(size=(3, 3))) for _ in range(4)]
     straight = policy.copy()
     policy.learn_many(decisions, [1.0, 2.0, 3.0, 4.0])
@@ -147,7 +147,7 @@ def test_amended_and_unlearned_rewards_leave_the_weights_of_the_right_ones():
 
 
 def test_a_decision_of_another_panel_is_rejected():
-    policy = a_policy()
+    policy = make_policy()
     decision = policy.choose(np.eye(3))
 
     with pytest.raises(DecisionError, match="spread"):

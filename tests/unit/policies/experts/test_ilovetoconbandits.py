@@ -17,7 +17,7 @@ def keeps_variance_low(rounds, weights, penalties, mixing, n_actions):
     return bool((slow_variances(rounds, weights, mixing) <= (2 * n_actions + penalties) * (1 + 1e-9)).all())
 
 
-def a_problem(seed, n_policies=20, n_actions=4):
+def make_problem(seed, n_policies=20, n_actions=4):
     rng = np.random.default_rng(seed)
     rounds = random_rounds(rng, 50, n_policies, n_actions)
     return rounds, table_of(rounds, n_policies, n_actions), rng.exponential(size=n_policies)
@@ -27,7 +27,7 @@ def a_problem(seed, n_policies=20, n_actions=4):
 @pytest.mark.parametrize("mixing", [1e-3, 0.02, 0.1])
 @pytest.mark.parametrize("scale", [0.0, 0.5, 30.0])
 def test_both_constraints_hold_after_a_descent(seed, mixing, scale):
-    rounds, table, penalties = a_problem(seed)
+    rounds, table, penalties = make_problem(seed)
 
     for start in (np.zeros(20), np.random.default_rng(seed).uniform(size=20)):
         descent = sparse_weights(table, scale * penalties, mixing, start)
@@ -41,7 +41,7 @@ def test_both_constraints_hold_after_a_descent(seed, mixing, scale):
 
 def test_other_weights_break_the_constraints():
     """Negative control: no weights at all, weights a little larger, and a policy taken away."""
-    rounds, table, penalties = a_problem(0)
+    rounds, table, penalties = make_problem(0)
     weights = sparse_weights(table, penalties, 0.01, np.zeros(20)).weights
     without = np.where(np.arange(20) == np.argmax(weights), 0.0, weights)
     full = sparse_weights(table, penalties, 0.01, np.ones(20)).weights  # starts from the edge of the first
@@ -83,7 +83,7 @@ def test_a_step_is_that_of_the_authors():
 
 
 def test_a_descent_from_its_own_end_takes_no_step():
-    _, table, penalties = a_problem(2)
+    _, table, penalties = make_problem(2)
     end = sparse_weights(table, penalties, 0.01, np.zeros(20)).weights
 
     again = sparse_weights(table, penalties, 0.01, end)

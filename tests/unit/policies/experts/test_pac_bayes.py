@@ -11,7 +11,7 @@ from kernelbandits.policies.experts import k_means_centers
 CENTERS = np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, 2.0]])
 
 
-def a_policy(n_actions=4, **options):
+def make_policy(n_actions=4, **options):
     return kb.PACBayes(CENTERS, n_actions=n_actions, uniform_factor=0.6, learning_factor=1.7, seed=0, **options)
 
 
@@ -42,7 +42,7 @@ class Printed:
 
 
 def test_it_is_the_algorithm_as_printed():
-    policy, printed, rng = a_policy(reward_range=(-3.0, 1.0)), Printed(4), np.random.default_rng(1)
+    policy, printed, rng = make_policy(reward_range=(-3.0, 1.0)), Printed(4), np.random.default_rng(1)
 
     for _ in range(80):
         state, reward = int(rng.integers(3)), float(rng.uniform())
@@ -57,7 +57,7 @@ def test_it_is_the_algorithm_as_printed():
 
 
 def test_estimates_are_unbiased_by_enumeration():
-    policy, rng = a_policy(), np.random.default_rng(2)
+    policy, rng = make_policy(), np.random.default_rng(2)
     contexts, rewards, decisions = np.tile(CENTERS[1], (4, 1)), rng.uniform(size=4), {}
     while len(decisions) < 4:
         decision = policy.choose(contexts)
@@ -76,7 +76,7 @@ def test_estimates_are_unbiased_by_enumeration():
 
 
 def test_the_state_is_the_nearest_center_of_what_actions_share():
-    policy = a_policy()
+    policy = make_policy()
 
     assert policy.state_of(np.array([[0.9, 1.2], [-1.0, 2.0]])) == 1
     assert policy.state_of(kb.Pairs(np.array([-1.1, 1.5]), ["a", "b"])) == 2
@@ -86,7 +86,7 @@ def test_the_state_is_the_nearest_center_of_what_actions_share():
 
 
 def test_fewer_actions_move_the_marginal_only_among_those_that_are_there():
-    policy, contexts = a_policy(), np.zeros((4, 2))
+    policy, contexts = make_policy(), np.zeros((4, 2))
     for _ in range(30):
         decision = policy.choose(contexts)
         policy.learn(decision, float(decision.action == 1))
@@ -117,7 +117,7 @@ def test_nothing_overflows_where_propensities_are_tiny():
 
 
 def test_a_decision_about_other_actions_or_states_is_rejected():
-    policy = a_policy()
+    policy = make_policy()
     decision = policy.choose(np.zeros((4, 2)))
 
     with pytest.raises(DecisionError, match="not there"):

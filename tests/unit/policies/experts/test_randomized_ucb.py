@@ -23,7 +23,7 @@ def slow_excess(rounds, weights, program):
     )
 
 
-def a_program(seed, n_policies=8, n_actions=4, mixing=0.01, curvature=40.0, floor_factor=1.4):
+def make_program(seed, n_policies=8, n_actions=4, mixing=0.01, curvature=40.0, floor_factor=1.4):
     """The floor is lower than 4N, so that the constraint binds on few rounds."""
     rng = np.random.default_rng(seed)
     rounds = random_rounds(rng, 30, n_policies, n_actions)
@@ -54,7 +54,7 @@ def test_the_upper_hull_is_above_all_points():
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("curvature", [0.0, 3.0, 40.0])
 def test_the_worst_mixture_is_the_worst_of_all(seed, curvature):
-    rounds, program = a_program(seed, curvature=curvature)
+    rounds, program = make_program(seed, curvature=curvature)
     weights = np.random.default_rng(seed).dirichlet(np.full(8, 0.4))
 
     breach = program.breach(program.table.variances(program.table.probabilities(weights, program.mixing)))
@@ -70,7 +70,7 @@ def test_the_worst_mixture_is_the_worst_of_all(seed, curvature):
 
 def test_a_mixture_of_two_can_be_worse_than_each():
     """Why corners alone are not enough."""
-    _, program = a_program(0)
+    _, program = make_program(0)
     program = VarianceProgram(program.table, np.array([0.0, 1.0, *[0.5] * 6]), 0.01, 5.0, 10.0)
 
     breach = program.breach(np.array([5.0, 10.0, *[0.0] * 6]))
@@ -81,7 +81,7 @@ def test_a_mixture_of_two_can_be_worse_than_each():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_weights_of_least_regret_meet_the_constraint(seed):
-    rounds, program = a_program(seed)
+    rounds, program = make_program(seed)
 
     solution = solved(program)
 
@@ -94,7 +94,7 @@ def test_weights_of_least_regret_meet_the_constraint(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_weights_of_less_regret_break_the_constraint(seed):
     """Negative control: all weight on the best breaks it, and so does a step from the solution towards that."""
-    rounds, program = a_program(seed)
+    rounds, program = make_program(seed)
     solution = solved(program)
     best = (program.regrets == 0.0).astype(float)
 
@@ -104,7 +104,7 @@ def test_weights_of_less_regret_break_the_constraint(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_weights_of_three_policies_on_a_grid_do_better(seed):
-    _, program = a_program(seed, n_policies=3, n_actions=3, curvature=8.0)
+    _, program = make_program(seed, n_policies=3, n_actions=3, curvature=8.0)
     solution = solved(program)
     n_steps, least = 30, np.inf
 
@@ -120,7 +120,7 @@ def test_no_weights_of_three_policies_on_a_grid_do_better(seed):
 
 
 def test_a_search_cut_short_still_meets_the_constraint():
-    rounds, program = a_program(1)
+    rounds, program = make_program(1)
     inner = balanced_weights(program.table, np.arange(8), program.mixing).weights
     relaxed = VarianceProgram(program.table, program.regrets, program.mixing, 2 * 4 * 1.01, 40.0)
 
