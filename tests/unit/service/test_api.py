@@ -10,6 +10,7 @@ import time
 import pytest
 
 from kernelbandits.service import keys
+from kernelbandits.service.api import app as application
 from kernelbandits.service.api import endpoints
 from kernelbandits.service.client import ServiceError
 from kernelbandits.service.schemas import Limits
@@ -342,6 +343,28 @@ def test_more_requests_than_the_limit_are_rejected_and_then_taken_again(tmp_path
             one.close()
         eventually(lambda: service.app.state.service.n_active == 0)
         assert send(service, "PUT", ONE, {"actions": ACTIONS})[0] == 200
+
+
+@pytest.mark.parametrize("slow", [0.0, 1e9])
+def test_while_the_event_loop_is_slow_fewer_requests_are_taken_at_once(tmp_path, monkeypatch, slow):
+    monkeypatch.setattr(application, "SLOW", slow)
+    monkeypatch.setattr(application, "FEWEST", 3)
+    limits = Limits(in_flight=8, body_seconds=PATIENCE)
+    with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
+        service.client.create("news", ROWS)
+        service.client.act("news", "start")
+        for number in range(40):
+            assert send(service, "PUT", f"{ONE}{number}", {"actions": ACTIONS})[0] == 200
+        head = f"PUT {ONE} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{"
+        held = []
+        for number in range(3 if slow == 0.0 else 8):
+            held.append(socket.create_connection(("127.0.0.1", service.port)))
+            held[-1].sendall(head.encode())
+            eventually(lambda number=number: service.app.state.service.n_active == number + 1)
+
+        assert raw(service, head.replace("content-length: 50", "content-length: 99999999").encode()) == 503
+        for one in held:
+            one.close()
 
 
 SCOPES = {one: one.scope for one in endpoints()}
