@@ -156,11 +156,11 @@ def test_a_kill_inside_a_migration_leaves_the_database_as_it_was(tmp_path, monke
 
     with running(tmp_path) as learner:  # this version reads it
         check(learner, acknowledged)
-        assert learner.store.query("SELECT name FROM sqlite_schema WHERE name = 'later'") == []
+        assert learner.store._read("SELECT name FROM sqlite_schema WHERE name = 'later'") == []
     monkeypatch.setattr(sqlite, "UPGRADES", [*sqlite.UPGRADES, lambda connection: upgrade(connection, lambda point: 0)])
     with running(tmp_path) as learner:  # and the later one upgrades it
         check(learner, acknowledged)
-        assert learner.store.query("SELECT count(*) > 0 FROM later") == [(1,)]
+        assert learner.store._read("SELECT count(*) > 0 FROM later") == [(1,)]
 
 
 @pytest.mark.long
