@@ -1,4 +1,7 @@
-"""A service in a process of its own, for tests that kill it: python service_process.py FOLDER POINT COUNT."""
+"""A service in a process of its own, for tests that kill it: python service_process.py FOLDER POINT COUNT.
+
+At the COUNT-th time that it reaches POINT it is killed, or, if POINT begins with "fail at", a thread of it fails.
+"""
 
 import os
 import signal
@@ -22,9 +25,11 @@ def main():
 
     def at(name):
         nonlocal seen
-        if name == point:
+        if name == point.removeprefix("fail at "):
             with lock:
                 seen += 1
+                if seen == count and name != point:
+                    raise RuntimeError("a fault")
                 if seen == count:
                     os.kill(os.getpid(), signal.SIGKILL)
 

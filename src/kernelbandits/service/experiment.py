@@ -605,7 +605,7 @@ class LiveExperiment:
         heappush(self._heap, (entry.closes_at, id))
         mark = MarkStatus(id, "open", entry.closes_at)
         draft = Draft(self.name, "activated", id, now, encode({"closes_at": entry.closes_at}), (mark,))
-        answer = {"decision_id": id, "status": "open", "closes_at": entry.closes_at, "replayed": False}
+        answer = {"decision_id": id, "status": "open", "closes_at": timestamp(entry.closes_at), "replayed": False}
         return Outcome([draft], lambda rows: {**answer, "seq": rows[0].seq})
 
     def cancel(self, id: str, now: float) -> Outcome:

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from kernelbandits.service import keys
+from kernelbandits.service.api import app as application
 from kernelbandits.service.api import endpoints
 from kernelbandits.service.client import ServiceError
 from kernelbandits.service.schemas import Limits
@@ -344,10 +345,34 @@ def test_more_requests_than_the_limit_are_rejected_and_then_taken_again(tmp_path
         assert send(service, "PUT", ONE, {"actions": ACTIONS})[0] == 200
 
 
+@pytest.mark.parametrize("slow", [0.0, 1e9])
+def test_while_the_event_loop_is_slow_fewer_requests_are_taken_at_once(tmp_path, monkeypatch, slow):
+    monkeypatch.setattr(application, "SLOW", slow)
+    monkeypatch.setattr(application, "FEWEST", 3)
+    limits = Limits(in_flight=8, body_seconds=PATIENCE)
+    with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
+        service.client.create("news", ROWS)
+        service.client.act("news", "start")
+        for number in range(40):
+            assert send(service, "PUT", f"{ONE}{number}", {"actions": ACTIONS})[0] == 200
+        head = f"PUT {ONE} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{"
+        held = []
+        for number in range(3 if slow == 0.0 else 8):
+            held.append(socket.create_connection(("127.0.0.1", service.port)))
+            held[-1].sendall(head.encode())
+            eventually(lambda number=number: service.app.state.service.n_active == number + 1)
+
+        assert raw(service, head.replace("content-length: 50", "content-length: 99999999").encode()) == 503
+        for one in held:
+            one.close()
+
+
 SCOPES = {one: one.scope for one in endpoints()}
 
 
-def test_keys_allow_their_scopes_and_experiments_only(tmp_path):
+def test_keys_allow_their_scopes_and_experiments_only(tmp_path, caplog):
+    caplog.set_level("DEBUG")
+    answers = []
     with served(tmp_path) as service:
         store = service.learner.store
         manager = keys.create_key(store, keys.SCOPES)[1]
@@ -366,9 +391,9 @@ def test_keys_allow_their_scopes_and_experiments_only(tmp_path):
                 experiment=experiment, decision="d1", reward="r1", item="i1", policy="p1"
             )  # fmt: skip
             headers = {**JSON, **({} if secret is None else {"authorization": f"Bearer {secret}"})}
-            return send(service, endpoint.method, path, b"{", headers)[0] if endpoint.takes else send(
-                service, "HEAD" if endpoint.method == "GET" else endpoint.method, path, None, headers
-            )[0]  # fmt: skip
+            method, body = endpoint.method, b"{" if endpoint.takes else None
+            answers.append(send(service, "HEAD" if method == "GET" else method, path, body, headers))
+            return answers[-1][0]
 
         for endpoint in endpoints():
             if endpoint.scope is None:
@@ -399,6 +424,8 @@ def test_keys_allow_their_scopes_and_experiments_only(tmp_path):
         everything = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
         for secret in (manager, revoked_secret, *by_scope.values()):
             assert secret.encode() not in everything
+            assert secret not in str(answers)
+            assert secret not in caplog.text
 
 
 def test_a_key_of_some_experiments_sees_only_these(tmp_path):
@@ -460,6 +487,19 @@ def test_a_new_version_is_built_by_replay_learns_in_shadow_and_is_activated(tmp_
             client.request("POST", "/v1/experiments/news/policies/p2/activate")
         with pytest.raises(ServiceError, match="not-found"):
             client.request("POST", "/v1/experiments/news/evaluations", {"policy": "p9"})
+
+
+def test_parquet_asks_for_pyarrow_where_it_is_not_installed(tmp_path, monkeypatch):
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "pyarrow.py").write_text("raise ImportError('not here')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))  # of the process that exports
+    with served(tmp_path) as service:
+        service.client.create("news", ROWS)
+
+        status, _, found = send(service, "GET", "/v1/experiments/news/export.parquet")
+
+    assert (status, found["code"]) == (501, "extra-missing")
+    assert 'pip install "kernelbandits[experiments]"' in found["detail"]
 
 
 def test_decisions_are_exported_as_parquet(tmp_path):

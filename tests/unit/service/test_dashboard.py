@@ -10,6 +10,7 @@ import pytest
 
 from kernelbandits.service import keys
 from kernelbandits.service.dashboard.pages import PAGES, assets
+from kernelbandits.service.store import StoreDamaged
 from services import PATIENCE, ROWS, STRINGS, PatientClient, Time, busy, experiment, read_news, served, settle
 
 QUESTIONS = [
@@ -161,6 +162,9 @@ def test_states_are_shown(service):
     service.learner.state = "read-only"
     try:
         assert "Read-only. The disk is full" in page(service, "/experiments/news").text
+        service.learner.error = StoreDamaged("row 7")
+        assert "Read-only. The log is damaged" in page(service, "/experiments/news").text
+        service.learner.error = None
         assert "The disk is full" in page(service, "/experiments/news/decisions/d110").text
     finally:
         service.learner.state = "ready"

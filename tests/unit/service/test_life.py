@@ -179,6 +179,7 @@ def test_a_deferred_decision_waits_and_is_discarded(tmp_path):
         after(learner, clock, 61.0)
 
         assert (activated["status"], again["replayed"]) == ("open", True)
+        assert activated["closes_at"] == "2023-11-14T22:14:20.000Z"  # a minute after 22:13:20
         assert live.info()["n_learned"] == 1
         assert learner.store.decision("e", "never").status == "discarded"
         with problem("wrong-state", "discarded"):

@@ -100,7 +100,7 @@ def drive_over_http(url, worker, acknowledged, unanswered, n=60):
             except ServiceError as error:
                 if error.problem["code"] == "unreachable":
                     return True
-                if error.status != 503:  # as a service says that stops or is too busy
+                if error.status < 500:  # nothing was acknowledged: it stops, is too busy, or a thread of it failed
                     raise
     return False
 
@@ -156,11 +156,11 @@ def test_a_kill_inside_a_migration_leaves_the_database_as_it_was(tmp_path, monke
 
     with running(tmp_path) as learner:  # this version reads it
         check(learner, acknowledged)
-        assert learner.store.query("SELECT name FROM sqlite_schema WHERE name = 'later'") == []
+        assert learner.store._read("SELECT name FROM sqlite_schema WHERE name = 'later'") == []
     monkeypatch.setattr(sqlite, "UPGRADES", [*sqlite.UPGRADES, lambda connection: upgrade(connection, lambda point: 0)])
     with running(tmp_path) as learner:  # and the later one upgrades it
         check(learner, acknowledged)
-        assert learner.store.query("SELECT count(*) > 0 FROM later") == [(1,)]
+        assert learner.store._read("SELECT count(*) > 0 FROM later") == [(1,)]
 
 
 @pytest.mark.long
@@ -261,6 +261,20 @@ def test_an_exception_in_a_thread_ends_the_service(tmp_path, point):
     learner.store.close()
     with running(tmp_path) as recovered:
         check(recovered, acknowledged)
+
+
+@pytest.mark.parametrize("point", ["scored", "before commit", "apply"])
+def test_a_process_in_which_a_thread_fails_ends_with_74_and_loses_nothing(tmp_path, point):
+    process = Process(tmp_path, f"fail at {point}", 20)
+    acknowledged = []
+
+    assert drive_over_http(process.url, 0, acknowledged, {}, 1_000)
+
+    assert process.wait() == 74
+    assert "the service ends: RuntimeError: a fault" in process.errors
+    assert len(acknowledged) > 5
+    with running(tmp_path) as learner:
+        check(learner, [answer_of(one) for one in acknowledged])
 
 
 @pytest.mark.parametrize("jump", [-3_600.0, 365 * 86_400.0])

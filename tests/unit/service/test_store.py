@@ -197,7 +197,7 @@ def test_an_older_database_is_upgraded_after_a_backup(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite_store, "UPGRADES", [*sqlite_store.UPGRADES, step])
     store = SqliteStore(path)
 
-    assert store.query("SELECT count(*) FROM later") == [(0,)]
+    assert store._read("SELECT count(*) FROM later") == [(0,)]
     assert verify_chain(store) == (1, [])
     store.close()
     monkeypatch.undo()
@@ -220,7 +220,7 @@ def test_an_upgrade_that_fails_changes_nothing(tmp_path, monkeypatch):
             SqliteStore(path)
 
     store = SqliteStore(path)
-    assert store.query("SELECT count(*) FROM sqlite_master WHERE name = 'later'") == [(0,)]
+    assert store._read("SELECT count(*) FROM sqlite_master WHERE name = 'later'") == [(0,)]
     store.close()
 
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -37,6 +38,12 @@ __all__ = ["Service", "create_app", "endpoints", "route"]
 logger = logging.getLogger("kernelbandits.service")
 
 T = TypeVar("T")
+
+SLOW: Final = 0.01
+"""Seconds that a turn of the event loop takes when it has too much to do: an answer takes several turns."""
+
+FEWEST: Final = 16
+"""Requests in flight that are always allowed, unless `in_flight` is lower."""
 
 OFFLINE: Final = 2
 """Replays, evaluations and exports that run at once."""
@@ -273,27 +280,42 @@ class _Methods:
 
 
 class Admission:
-    """ASGI middleware that rejects requests beyond the limit before anything of them is read, but those of monitors."""
+    """ASGI middleware that rejects requests beyond the limit before anything of them is read, but those of monitors.
+
+    The limit is `in_flight`, and lower while the event loop is slow: it falls by a twentieth with each request that
+    sees it slow, and rises slowly with each that does not. What would wait in a queue is then answered at once,
+    whereas a slow disk, or a policy that decisions may wait for, changes nothing.
+    """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
+        self._most = float(service.settings.limits.in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in MONITORED:
             await self._app(scope, receive, send)
             return
         service = self._service
-        most = service.settings.limits.in_flight
-        if service.n_active >= most:
-            problem = Problem("overloaded", f"More than {most} requests are in flight.")
+        if service.n_active >= self._most:
+            problem = Problem("overloaded", f"More than {self._most:.0f} requests are in flight.")
             service.metrics.rejected(problem.code)
             await problem_response(problem)(scope, receive, send)
             return
         service.n_active += 1
         try:
+            start = perf_counter()
+            await asyncio.sleep(0)  # one turn of the event loop
+            self._adapt(perf_counter() - start)
             await self._app(scope, receive, send)
         finally:
             service.n_active -= 1
+
+    def _adapt(self, seconds: float) -> None:
+        most = self._service.settings.limits.in_flight
+        if seconds > SLOW:
+            self._most = max(min(FEWEST, most), 0.95 * self._most)
+        else:
+            self._most = min(most, self._most + 0.05)
 
 
 def create_app(

@@ -89,6 +89,7 @@ def _frame(service: Service, request: Request) -> dict[str, Any]:
     """What every page shows: the state of the service."""
     return {
         "state": service.learner.state,
+        "is_damaged": service.learner.error is not None,
         "alarm": service.learner.alarm,
         "now": service.learner.clock.now(),
         "has_session": COOKIE in request.cookies,

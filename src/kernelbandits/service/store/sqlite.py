@@ -431,10 +431,6 @@ class SqliteStore(Store):
     def counts(self, experiment: str) -> dict[str, int]:
         return dict(self._read("SELECT type, n FROM counts WHERE experiment = ?", (experiment,)))
 
-    def query(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Result of a query on the tables, for reports; read-only."""
-        return self._read(statement, values)
-
     # -- snapshots and keys ------------------------------------------------------------------------------------------
 
     def _write(self, statement: str, values: Sequence[Any]) -> None:
