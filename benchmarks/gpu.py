@@ -1,33 +1,40 @@
-"""`python -m benchmarks.gpu`: the exact model on a GPU, beside the bandwidth of its memory and the choices of the CPU.
+"""`python -m benchmarks.gpu`: the model on a GPU, beside targets, the bandwidth of its memory and the CPU's choices.
 
-    python -m benchmarks.gpu                        every case, about ten minutes on a large GPU
+    python -m benchmarks.gpu                        every case and the tests that need a GPU, in less than ten minutes
+    python -m benchmarks.gpu --telescope magic04.data
     python -m benchmarks.gpu --only changing --quick
     python -m benchmarks.gpu --device cpu --quick   the same code on tensors in ordinary memory; no figure of interest
 
-Seconds are those of `choose` and `learn`, with everything between the first and the last round. A round of new actions
-reads half of a square matrix of doubles, so T rounds move at least 4 T³ / 3 bytes. Results are merged into a JSON file
-beside the page as soon as a case is done.
+Seconds are those of `choose` and `learn`, with everything between the first and the last round. Results are merged into
+a JSON file beside the page as soon as a case is done; no case begins after `--limit` seconds, and the page names those
+that are not measured. The long cases come last.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
+import numpy as np
+
 import kernelbandits as kb
+from benchmarks.long_histories import telescope_world
 from benchmarks.machine import machine, versions
 from benchmarks.peers.ours import kernel_of
 from benchmarks.table import duration
-from benchmarks.workloads import GAUSSIAN, REGIMES, ROUGH, FixedSet, FreshContexts, Regime
+from benchmarks.workloads import GAUSSIAN, REGIMES, ROUGH, FixedSet, FreshContexts, KernelSpec, Regime, Round
+from kernelbandits.evaluation.simulation import start_world
 from kernelbandits.experiments.reports.tables import markdown_rows
 from kernelbandits.kernels import Kernel
+from kernelbandits.posterior import AutoPosterior
 from kernelbandits.posterior.device import DevicePosterior
 
 __all__ = ["CASES", "Case", "main", "markdown", "play"]
@@ -38,60 +45,133 @@ COPIED: Final = 2**31
 """Bytes of the copy that measures the bandwidth; a copy reads and writes them."""
 
 
+FULL_BANDWIDTH: Final = 4.2e12
+"""Bytes per second that a copy moves in the memory of an H200, of which the shares are taken."""
+
+GPU_TESTS: Final = ("tests/unit/posterior/test_device.py", "tests/unit/posterior/test_projection_device.py")
+
+
+@dataclass(frozen=True)
+class Telescope:
+    """The MAGIC gamma telescope as two actions with 20 columns: rewards are 1 for the class, else 0."""
+
+    path: Path
+    n_actions: int = 2
+    n_features: int = 20
+    kernel: KernelSpec = ROUGH
+
+    def rounds(self) -> Iterator[Round]:
+        world = start_world(telescope_world(self.path), 0)
+        while True:
+            try:
+                observed = world.observe()
+            except StopIteration:
+                return
+            assert observed.expected is not None
+            yield Round(np.asarray(observed.contexts), observed.expected.__getitem__, 0.0)
+
+
 @dataclass(frozen=True)
 class Case:
     """Rounds that one policy plays on the device, and on the processor if the choices are to be compared."""
 
     name: str
-    world: FreshContexts | FixedSet
+    world: FreshContexts | FixedSet | Telescope
     regime: str
     horizon: int
     is_compared: bool = False
+    budget: int | None = None
+    target: float | None = None
+    """Seconds that it should take on an H200."""
 
     def short(self) -> Case:
         """The same with few rounds and actions."""
         world = FixedSet(2_000) if isinstance(self.world, FixedSet) else self.world
-        return Case(self.name, world, self.regime, min(self.horizon, 300), self.is_compared)
+        if isinstance(world, FreshContexts):
+            world = replace(world, n_actions=min(world.n_actions, 200))
+        budget = None if self.budget is None else min(self.budget, 100)
+        return replace(self, world=world, horizon=min(self.horizon, 300), budget=budget, target=None)
+
+    def n_bytes(self, n_distinct: int) -> float | None:
+        """Bytes that are read at least; None where arithmetic takes the time.
+
+        A round of new actions reads half of a square matrix of doubles. A round of a catalog reads two numbers per
+        item, and every 64 distinct actions all their columns so far.
+        """
+        if self.budget is not None:
+            return None
+        if isinstance(self.world, FixedSet):
+            return self.world.n_actions * (16.0 * self.horizon + n_distinct**2 / 16.0)
+        return 4.0 * self.horizon**3 / 3.0
 
 
 CASES: Final = (
     Case("changing, 2 actions, compared", FreshContexts(2, ROUGH, n_features=20), "B", 2_000, is_compared=True),
-    Case("changing, 2 actions", FreshContexts(2, ROUGH, n_features=20), "B", 10_000),
-    Case("changing, 2 actions, long", FreshContexts(2, ROUGH, n_features=20), "B", 19_020),
-    Case("changing, 10 actions", FreshContexts(10, GAUSSIAN), "B", 10_000),
-    Case("changing, 10 actions, long", FreshContexts(10, GAUSSIAN), "B", 60_000),
+    Case("changing, 2 actions", FreshContexts(2, ROUGH, n_features=20), "B", 10_000, target=3.0),
+    Case("changing, 2 actions, long", FreshContexts(2, ROUGH, n_features=20), "B", 19_020, target=9.0),
+    Case("changing, 10 actions", FreshContexts(10, GAUSSIAN), "B", 10_000, target=4.0),
     Case("catalog of 100,000, compared", FixedSet(100_000), "B", 2_000, is_compared=True),
-    Case("catalog of 1,000,000", FixedSet(1_000_000), "B", 5_000),
-    Case("catalog of 1,000,000, much exploration", FixedSet(1_000_000), "C", 5_000),
-    Case("catalog of 10,000,000", FixedSet(10_000_000), "B", 2_000),
+    Case("catalog of 1,000,000", FixedSet(1_000_000), "B", 5_000, target=2.0),
+    Case("catalog of 10,000,000", FixedSet(10_000_000), "B", 2_000, target=5.0),
+    Case("catalog of 1,000,000, much exploration", FixedSet(1_000_000), "C", 5_000, target=12.0),
+    Case("changing, 10,000 actions, budget 250", FreshContexts(10_000, GAUSSIAN), "C", 400, True, budget=250),
+    Case("changing, 10 actions, long", FreshContexts(10, GAUSSIAN), "B", 60_000, target=120.0),
 )
+
+
+def telescope_cases(path: Path) -> tuple[Case, ...]:
+    """The real two-class data set for which the targets of two actions were stated."""
+    world = Telescope(path)
+    return (
+        Case("telescope, compared", world, "telescope", 2_000, is_compared=True),
+        Case("telescope", world, "telescope", 10_000, target=3.0),
+        Case("telescope, all rows", world, "telescope", 19_020, target=9.0),
+    )
+
+
+TELESCOPE: Final = Regime(1.0, 0.31622776601683794)
+"""That of the page on long histories."""
 
 
 def play(case: Case, device: str) -> dict[str, Any]:
     """Seconds, distinct actions and, if they are compared, the first round in which the processor chose otherwise."""
-    regime, kernel = REGIMES[case.regime], kernel_of(case.world.kernel)
     warm = case.short()
-    _decisions(warm, _policy(kernel, regime, device), min(warm.horizon, 70))  # loads and compiles what the device needs
-    policy = _policy(kernel, regime, device)
+    _decisions(warm, _policy(warm, device), min(warm.horizon, 120))  # loads and compiles what the device needs
+    policy = _policy(case, device)
     seconds, actions = _decisions(case, policy, case.horizon)
     found = {"case": case.name, "rounds": case.horizon, "seconds": seconds, "distinct": policy.posterior.size}
-    if isinstance(case.world, FreshContexts):
-        found["bytes"] = 4.0 * case.horizon**3 / 3.0
+    if case.target is not None:
+        found["target"] = case.target
+    n_bytes = case.n_bytes(policy.posterior.size)
+    if n_bytes is not None:
+        found["bytes"] = n_bytes
     if case.is_compared:
-        own_seconds, own = _decisions(case, _policy(kernel, regime, None), case.horizon)
+        own_seconds, own = _decisions(case, _policy(case, None), case.horizon)
         differing = [t + 1 for t, (one, other) in enumerate(zip(actions, own, strict=True)) if one != other]
         found |= {"processor": own_seconds, "differs_at": differing[0] if differing else None}
     return found
 
 
-def _policy(kernel: Kernel, regime: Regime, device: str | None) -> kb.KernelUCB:
+def _policy(case: Case, device: str | None) -> kb.KernelUCB:
     """A policy on the device, or on the processor if it is None."""
+    regime = TELESCOPE if isinstance(case.world, Telescope) else REGIMES[case.regime]
     options: dict[str, Any] = {"regularization": regime.regularization, "exploration": regime.exploration}
     if device == "cpu":  # which means NumPy in a policy
-        options["posterior"] = lambda kernel, gamma: DevicePosterior(kernel, regularization=gamma, device="cpu")
-    elif device is not None:
-        options["device"] = device
-    return kb.KernelUCB(kernel, **options)
+        options["posterior"] = _on_tensors(case.budget)
+    else:
+        options |= {"budget": case.budget} | ({} if device is None else {"device": device})
+    return kb.KernelUCB(kernel_of(case.world.kernel), **options)
+
+
+def _on_tensors(budget: int | None) -> Any:
+    """Factory of a posterior on tensors in ordinary memory."""
+
+    def make(kernel: Kernel, regularization: float) -> AutoPosterior | DevicePosterior:
+        if budget is not None:
+            return AutoPosterior(kernel, regularization=regularization, budget=budget, device="cpu")
+        return DevicePosterior(kernel, regularization=regularization, device="cpu")
+
+    return make
 
 
 def _decisions(case: Case, policy: kb.KernelUCB, horizon: int) -> tuple[float, list[int]]:
@@ -128,6 +208,14 @@ def bandwidth(device: str) -> float:
     return best
 
 
+def _tests() -> str:
+    """Last line of the tests that are skipped without a GPU."""
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", *GPU_TESTS]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1], check=False)
+    lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["no output"]
+    return lines[-1].strip("= ")
+
+
 def _wait(device: str) -> None:
     import torch
 
@@ -137,14 +225,19 @@ def _wait(device: str) -> None:
 
 def markdown(stored: dict[str, Any]) -> str:
     """The whole page."""
-    rows = [["case", "rounds", "distinct contexts", "time", "per round", "of the bandwidth", "on the processor"]]
+    rows = [["case", "rounds", "stored contexts", "time", "target", "per round", "of 4.2 TB/s", "on the processor"]]
     for run in stored["runs"]:
-        share = f"{run['bytes'] / run['seconds'] / stored['bandwidth']:.0%}" if "bytes" in run else ""
+        share = f"{run['bytes'] / run['seconds'] / FULL_BANDWIDTH:.0%}" if "bytes" in run else ""
+        target = ""
+        if "target" in run:
+            target = duration(run["target"]) + ("" if run["seconds"] <= run["target"] else ", missed")
         beside = duration(run["processor"]) if "processor" in run else ""
         rows.append(
-            [run["case"], f"{run['rounds']:,}", f"{run['distinct']:,}", duration(run["seconds"]),
+            [run["case"], f"{run['rounds']:,}", f"{run['distinct']:,}", duration(run["seconds"]), target,
              duration(run["seconds"] / run["rounds"]), share, beside]
         )  # fmt: skip
+    measured = {run["case"] for run in stored["runs"]}
+    missing = [case.name for case in CASES if case.name not in measured]
     compared = [run for run in stored["runs"] if "processor" in run]
     choices = [
         f"- {run['case']}: "
@@ -166,14 +259,17 @@ def markdown(stored: dict[str, Any]) -> str:
             *(f"- {name}: {text}" for name, text in zip(("machine", "versions"), about, strict=True)),
             "",
             "KernelUCB with `device=`. Changing sets: new actions in every round, uniform in a cube; 2 actions have a "
-            "Matérn ½ kernel and 20 columns, 10 actions a Gaussian kernel (length scale 0.5) and 10 columns. Catalogs: "
-            "a Gaussian kernel and 10 columns; exploration 0.5, or 1.0 (much). γ = 1. The share of the bandwidth "
-            "divides 4 T³ / 3 bytes by the time.",
+            "Matérn ½ kernel and 20 columns, more actions a Gaussian kernel (length scale 0.5) and 10 columns. "
+            "Catalogs: a Gaussian kernel and 10 columns; exploration 0.5, or 1.0 (much, and with a budget). γ = 1. The "
+            "bandwidth is that of an H200; the bytes of T rounds are at least 4 T³ / 3 for changing sets, and "
+            "N (16 T + D² / 16) for a catalog of N items, D of which were chosen.",
             "",
             markdown_rows(rows, n_text_columns=1),
             "",
             *choices,
+            *([f"- Tests that need a GPU: {stored['tests']}."] if "tests" in stored else []),
             "",
+            *([f"Not measured: {'; '.join(missing)}.", ""] if missing else []),
         ]
     )  # fmt: skip
 
@@ -184,6 +280,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, … or cpu")
     parser.add_argument("--only", default="", metavar="NAME", help="cases whose name contains this")
     parser.add_argument("--quick", action="store_true", help="300 rounds, catalogs of 2,000")
+    parser.add_argument("--telescope", type=Path, help="the file magic04.data of the UCI repository")
+    parser.add_argument("--limit", type=float, default=480.0, help="seconds after which no case begins")
     parser.add_argument("--into", type=Path, default=USUAL_PLACE, help="where the page goes; numbers go beside it")
     given = parser.parse_args(arguments)
     store = given.into.with_suffix(".json")
@@ -195,16 +293,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "machine": machine(),
         "versions": versions(),
     }
+    began = perf_counter()
     kb.compile_ahead()
-    for case in CASES:
-        if given.only not in case.name:
+    cases = (*CASES, *(() if given.telescope is None else telescope_cases(given.telescope)))
+    order = [case.name for case in cases]
+    if given.device.startswith("cuda"):
+        stored["tests"] = _tests()
+    for case in sorted(cases, key=lambda case: case.horizon > 20_000):  # the longest at the end
+        if given.only not in case.name or perf_counter() - began > given.limit:
             continue
         run = play(case.short() if given.quick else case, given.device)
         stored["runs"] = [one for one in stored["runs"] if one["case"] != case.name] + [run]
         store.write_text(json.dumps(stored, indent=1), encoding="utf-8")
         print(run, flush=True)
-    order = [case.name for case in CASES]
-    stored["runs"].sort(key=lambda run: order.index(run["case"]))
+    stored["runs"].sort(key=lambda run: order.index(run["case"]) if run["case"] in order else len(order))
     given.into.write_text(markdown(stored), encoding="utf-8")
     return int(any(run.get("differs_at") is not None for run in stored["runs"]))
 

@@ -41,7 +41,7 @@ from kernelbandits.types import Points
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["main"]
+__all__ = ["main", "telescope_world"]
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "benchmarks" / "long-histories.md"
 
@@ -145,8 +145,7 @@ def problems(data: Path, telescope: Path | None) -> list[Problem]:
         kernel = partial(TfIdf, world.items, n=(2, 5))
         found.append(Problem("real", "agnews", 10_000, all_budgets, partial(simulated, world), kernel, 0.1, 0.1))
     if telescope is not None:
-        rows, labels = _telescope(telescope)
-        world = Classification(rows, labels, encoding="disjoint", normalize_rows=True)
+        world = telescope_world(telescope)
         kernel = partial(Matern, smoothness=0.5, length_scale=1.0)
         found.append(Problem("real", "telescope", 10_000, all_budgets, partial(simulated, world), kernel, 1.0, BONUS))
     smooth = partial(Gaussian, length_scale=0.5)
@@ -168,6 +167,12 @@ def problems(data: Path, telescope: Path | None) -> list[Problem]:
         rounds, wide = partial(simulated, world), partial(Gaussian, length_scale=5.0)
         found.append(Problem("published", "abalone", 2_000, published, rounds, wide, 0.01, 0.1))
     return found
+
+
+def telescope_world(path: Path) -> Classification:
+    """The telescope as rounds of two actions with 20 columns."""
+    rows, labels = _telescope(path)
+    return Classification(rows, labels, encoding="disjoint", normalize_rows=True)
 
 
 def _telescope(path: Path) -> tuple[np.ndarray[Any, Any], list[str]]:

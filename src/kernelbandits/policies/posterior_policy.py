@@ -18,6 +18,7 @@ from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows
 from kernelbandits.policies.base import KERNEL, REWARD_RANGE, SEED, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
 from kernelbandits.posterior import (
+    AutoPosterior,
     DevicePosterior,
     Pending,
     Placed,
@@ -401,10 +402,14 @@ class KernelPolicy(PosteriorPolicy):
                 "the posterior out."
             )
         if self.device != "cpu":
-            if is_approximate:
+            if self.accuracy is not None:
                 raise NotSupported(
-                    f"A model on device={self.device!r} is exact, so it takes no budget and no accuracy. Leave the "
-                    "device out: an approximate model is computed on the processor."
+                    f"A model on device={self.device!r} is exact, or has a budget, so it takes no accuracy. Leave the "
+                    "device out: a model with an accuracy is computed on the processor."
+                )
+            if self.budget is not None:
+                return AutoPosterior(
+                    self.kernel, regularization=self.regularization, budget=self.budget, device=self.device
                 )
             return DevicePosterior(self.kernel, regularization=self.regularization, device=self.device)
         if is_approximate:

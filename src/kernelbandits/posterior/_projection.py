@@ -15,7 +15,7 @@ from kernelbandits.posterior.base import check_no_overflow
 from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky, solve_lower
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
-__all__ = ["SMALLEST_RESIDUAL", "Located", "Projection"]
+__all__ = ["SMALLEST_RESIDUAL", "Located", "Projection", "checked_residual"]
 
 SMALLEST_RESIDUAL: Final = 1e-10
 """Fraction of k(x, x) below which a residual is rounding: a point with a smaller one is no atom."""
@@ -113,6 +113,17 @@ class Located(NamedTuple):
         )  # fmt: skip
 
 
+def checked_residual(kernel: Kernel, prior: Vector, residual: Vector) -> Vector:
+    """Residuals of at least 0; raises NotPositiveSemidefinite if one is below by more than rounding."""
+    check_no_overflow(residual)
+    if not kernel.is_certified and (residual < -INDEFINITE * prior).any():
+        raise NotPositiveSemidefinite(
+            "These similarities are not positive semi-definite: the dictionary explains more than k(x, x). Nothing "
+            "was changed. Repair them first: kb.kernels.repair(table, method='clip')."
+        )
+    return np.maximum(residual, 0.0, out=residual)
+
+
 class Projection:
     """Ridge regression of rewards on z(x) = L⁻¹ k_Z(x), for atoms Z with K_ZZ = L Lᵀ.
 
@@ -132,13 +143,13 @@ class Projection:
     def __init__(self, kernel: Kernel, *, regularization: float) -> None:
         self.kernel = kernel
         self.regularization = regularization
-        self._is_certified = kernel.is_certified
         self.size = 0
         """Number of atoms."""
         self._store: Any = None
         self._lower = GrowingCholesky()  # L
         self._factor = GrowingCholesky()  # F
         self._lower_triangle, self._factor_triangle = _Triangle(), _Triangle()
+        self._version = 0  # grows when a factor loses rows
         self._precision: Matrix = np.zeros((0, 0))  # G without the buffered observations, in the corner of a buffer
         self._changes: Matrix = np.zeros((0, 0))  # rows of U
         self._buffered: Matrix = np.zeros((0, 0))  # their sqrt(n) z
@@ -168,9 +179,9 @@ class Projection:
         for factor, size, triangle in (
             (self._lower, self.size, self._lower_triangle), (self._factor, factor_size, self._factor_triangle),
         ):  # fmt: skip
-            if factor.size > size:
-                factor.truncate(size)
-                triangle.forget()
+            factor.truncate(size)  # also at this size: an interrupted append has written a part of a row
+            triangle.forget()
+        self._version += 1
 
     # -- querying ------------------------------------------------------------------------------------------------------
 
@@ -195,6 +206,16 @@ class Projection:
         """F; not changed in place, except by new atoms."""
         return self._factor
 
+    @property
+    def lower(self) -> GrowingCholesky:
+        """L."""
+        return self._lower
+
+    def arrays(self) -> tuple[Matrix, Matrix, Matrix, Vector, int]:
+        """L and F in the corners of matrices, U, w, and a version that changes when a factor loses rows."""
+        lower, factor = self._lower_triangle.rows(self._lower), self._factor_triangle.rows(self._factor)
+        return lower, factor, self._changes[: self._n_buffered, : self.size], self._target, self._version
+
     def locate(self, points: Points, prior: Vector) -> Located:
         """Points with these k(x, x)."""
         coordinates, residual = self.coordinates(points, prior)
@@ -214,13 +235,7 @@ class Projection:
             else:
                 coordinates = self._lower_triangle.solve(self._lower, np.ascontiguousarray(similarity))
                 residual = prior - np.einsum("mn,mn->n", coordinates, coordinates)
-        check_no_overflow(residual)
-        if not self._is_certified and (residual < -INDEFINITE * prior).any():
-            raise NotPositiveSemidefinite(
-                "These similarities are not positive semi-definite: the dictionary explains more than k(x, x). Nothing "
-                "was changed. Repair them first: kb.kernels.repair(table, method='clip')."
-            )
-        return coordinates, np.maximum(residual, 0.0, out=residual)
+        return coordinates, checked_residual(self.kernel, prior, residual)
 
     def at(self, coordinates: Matrix, prior: Vector, residual: Vector) -> Located:
         """Points with known coordinates, one column per point."""

@@ -16,6 +16,7 @@ from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._projection import Projection
 from kernelbandits.posterior.base import Posterior
+from kernelbandits.posterior.device import Device
 from kernelbandits.posterior.dictionaries import ResidualDictionary, checked_accuracy, checked_budget
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.low_rank import LowRankPosterior
@@ -70,6 +71,10 @@ class AutoPosterior(Posterior):
         In (0, 1): what the dictionary leaves unexplained is at most this fraction of γ, Σ n (k(x, x) − ‖z‖²) ≤ accuracy
         · γ. The dictionary grows as needed, and all points are stored. It is used while it has at most half as many
         points as were observed.
+    device
+        "cuda", "cuda:1", …: where large queries are answered beyond the budget; None: on the processor.
+    array_library
+        "torch", or the name of a module that implements the array API standard.
 
     >>> from kernelbandits.kernels import Linear
     >>> posterior = AutoPosterior(Linear(), regularization=1.0)
@@ -84,7 +89,14 @@ class AutoPosterior(Posterior):
     changes_form = True
 
     def __init__(
-        self, kernel: Kernel, *, regularization: float, budget: int | None = None, accuracy: float | None = None
+        self,
+        kernel: Kernel,
+        *,
+        regularization: float,
+        budget: int | None = None,
+        accuracy: float | None = None,
+        device: str | None = None,
+        array_library: str = "torch",
     ) -> None:
         if budget is not None and accuracy is not None:
             raise InvalidParameter(
@@ -93,6 +105,7 @@ class AutoPosterior(Posterior):
             )
         self.budget = None if budget is None else checked_budget(budget)
         self.accuracy = None if accuracy is None else checked_accuracy(accuracy)
+        self._device = None if device is None else Device(device, array_library)
         self._chosen_tolerance = ResidualDictionary.tolerance
         self._form: RecordedPosterior
         self._set_form(ExactPosterior(kernel, regularization=regularization))
@@ -214,7 +227,11 @@ class AutoPosterior(Posterior):
 
     def _approximation(self) -> NystroemPosterior:
         rule = ResidualDictionary(size=self.budget, accuracy=self.accuracy, tolerance=self._chosen_tolerance)
-        return NystroemPosterior(self.kernel, regularization=self.regularization, dictionary=rule)
+        device = self._device
+        return NystroemPosterior(
+            self.kernel, regularization=self.regularization, dictionary=rule,
+            device=None if device is None else device.name, array_library="torch" if device is None else device.library,
+        )  # fmt: skip
 
     def _change_to(self, changed: RecordedPosterior) -> None:
         if self._form.record.size:

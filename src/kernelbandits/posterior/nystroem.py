@@ -16,8 +16,10 @@ from kernelbandits.errors import InvalidParameter, InvalidReward, NotLearnt, Not
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior._projection import SMALLEST_RESIDUAL, Located, Projection
+from kernelbandits.posterior._projection_device import DeviceQueries
 from kernelbandits.posterior.base import Capabilities, Sections, check_no_overflow, checked_rewards, checked_times
 from kernelbandits.posterior.cholesky import GrowingCholesky, cholesky, solve_lower
+from kernelbandits.posterior.device import Device
 from kernelbandits.posterior.dictionaries import Dictionary, OnlineRowSampling, ResidualDictionary
 from kernelbandits.posterior.observations import NOTHING, Batch, Observations
 from kernelbandits.posterior.recorded import RecordedPosterior, saved_totals
@@ -134,6 +136,10 @@ class NystroemPosterior(RecordedPosterior):
         BatchedResampling.
     seed
         Seed of the rules that draw; a whole number.
+    device
+        "cuda", "cuda:1", …: where queries of more than 64 points are answered; None: on the processor, as all others.
+    array_library
+        "torch", or the name of a module that implements the array API standard.
 
     >>> from kernelbandits.kernels import Gaussian
     >>> posterior = NystroemPosterior(Gaussian(length_scale=0.5), regularization=0.1,
@@ -149,7 +155,14 @@ class NystroemPosterior(RecordedPosterior):
     capabilities = Capabilities()
 
     def __init__(
-        self, kernel: Kernel, *, regularization: float, dictionary: Dictionary | None = None, seed: int = 0
+        self,
+        kernel: Kernel,
+        *,
+        regularization: float,
+        dictionary: Dictionary | None = None,
+        seed: int = 0,
+        device: str | None = None,
+        array_library: str = "torch",
     ) -> None:
         super().__init__(kernel, regularization=regularization)
         self.dictionary: Dictionary = ResidualDictionary() if dictionary is None else dictionary
@@ -158,6 +171,7 @@ class NystroemPosterior(RecordedPosterior):
                 f"A dictionary is a rule such as ResidualDictionary(size=1000), got {short_repr(dictionary)}."
             )
         self.seed = check_int(seed, "The seed", least=0, most=2**63 - 1)
+        self._on_device = None if device is None else DeviceQueries(Device(device, array_library))
         self.has_history = True
         """Whether the observed points are stored. If not, the dictionary is fixed."""
         self.n_merged = 0
@@ -601,12 +615,21 @@ class NystroemPosterior(RecordedPosterior):
             prior = self.kernel.diagonal(points)
             return self._projection.locate(points, prior)
 
+    def _locate_many(self, points: Points) -> Located:
+        """As `_locate`, on the device if that is worth the way; then without coordinates."""
+        is_small = self.kernel.kind.count(points) <= REMEMBERED or not self._projection.size
+        if self._on_device is None or is_small or self.dictionary.delays_means:
+            return self._locate(points)
+        with np.errstate(over="ignore", invalid="ignore"):
+            prior = self.kernel.diagonal(points)
+            return self._on_device.locate(self._projection, points, prior)
+
     def _estimate(self, points: Points) -> Prediction:
         if self._projection.size:
             self.kernel.kind.validate_comparable(self._projection.points, points)
         mean, squared, prior = np.empty(0), np.empty(0), np.empty(0)
         for _, part in blocks(self.kernel.kind, points, self._projection.size):
-            located = self._locate(part)
+            located = self._locate_many(part)
             some, squares = self._answer(located)
             if not len(mean):  # nearly always the only part
                 mean, squared, prior = some, squares, located.prior

@@ -175,13 +175,14 @@ def test_without_pytorch_a_device_names_the_extra():
 
 @pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
 def test_a_gpu_that_is_not_there_is_refused():
-    with pytest.raises(InvalidParameter, match="needs a GPU that PyTorch can use"):
-        kb.KernelUCB(Gaussian(length_scale=1.0), device="cuda:77")
+    for options in ({}, {"budget": 100}):
+        with pytest.raises(InvalidParameter, match="needs a GPU that PyTorch can use"):
+            kb.KernelUCB(Gaussian(length_scale=1.0), device="cuda:77", **options)
 
 
-def test_a_device_is_for_the_exact_model_that_the_library_chooses():
-    with pytest.raises(NotSupported, match="takes no budget"):
-        kb.KernelUCB(Gaussian(length_scale=1.0), device="cuda", budget=100)
+def test_a_device_is_for_the_model_that_the_library_chooses():
+    with pytest.raises(NotSupported, match="takes no accuracy"):
+        kb.KernelUCB(Gaussian(length_scale=1.0), device="cuda", accuracy=0.1)
     with pytest.raises(InvalidParameter, match="is for posterior='auto'"):
         kb.KernelUCB(Gaussian(length_scale=1.0), device="cuda", posterior="exact")
     with pytest.raises(InvalidParameter, match="must be 'cpu', 'cuda'"):
