@@ -15,7 +15,7 @@ def forms(part):
     return [_compile.numba().njit(fastmath=set(fast))(part), part]
 
 
-def a_panel(rng, start, n_rows):
+def make_panel(rng, start, n_rows):
     """Columns before the panel and its corner, in arrays with room to spare that hold no numbers."""
     left, corner = np.full((n_rows + 3, start), np.nan), np.full((n_rows + 3, n_rows + 3), np.nan)
     left[:n_rows] = rng.normal(size=(n_rows, start))
@@ -31,7 +31,7 @@ SIZES = [(0, 1), (0, 9), (5, 4), (40, 23), (1300, 6)]
 @pytest.mark.parametrize(("start", "n_rows"), SIZES)
 def test_a_panel_is_solved_forwards(form, start, n_rows, n_rights):
     rng = np.random.default_rng(start)
-    left, corner = a_panel(rng, start, n_rows)
+    left, corner = make_panel(rng, start, n_rows)
     rights = rng.normal(size=(n_rights, start + n_rows + 2))
     before = rights.copy()
 
@@ -49,7 +49,7 @@ def test_a_panel_is_solved_forwards(form, start, n_rows, n_rights):
 @pytest.mark.parametrize(("start", "n_rows"), SIZES)
 def test_a_panel_is_solved_backwards(form, start, n_rows):
     rng = np.random.default_rng(start)
-    left, corner = a_panel(rng, start, n_rows)
+    left, corner = make_panel(rng, start, n_rows)
     right = rng.normal(size=start + n_rows)
     before, panels = right.copy(), np.array([[left.ctypes.data, corner.ctypes.data, start, n_rows, corner.shape[1]]])
     solve = screening_loops.solve_back if form == "compiled" else loops.solve_back_loop
