@@ -26,9 +26,6 @@ __all__ = ["Selectors"]
 
 Engine: TypeAlias = CatalogEngine | DeviceEngine
 
-MOST_BYTES: Final = 1_000_000_000
-"""Largest memory in bytes of the engines that a policy caches besides the one used last."""
-
 FEW_ACTIONS: Final = 8
 """Number of actions below which a round is scored exhaustively, in a batch with other rounds."""
 
@@ -50,9 +47,12 @@ class OwnSearch(Selector):
 class Selectors:
     """Selectors of a policy: one engine per catalog, and screening for all other actions.
 
-    An engine is cached as long as its catalog exists and the engines used after it take at most `MOST_BYTES`. An engine
+    An engine is cached as long as its catalog exists and the engines used after it take at most `most_bytes`. An engine
     in which a query or an update did not complete, because of an interrupt or an error, is never used again.
     """
+
+    most_bytes: int = 1_000_000_000
+    """Largest memory of the cached engines besides the one used last."""
 
     def __init__(self) -> None:
         self._stored: WeakKeyDictionary[Catalog, _Stored] = WeakKeyDictionary()  # most recently used last
@@ -159,7 +159,7 @@ class Selectors:
             self._stored[last] = _Stored(before[1], before[1].n_bytes)  # it may have grown since
         self._stored.pop(catalog, None)
         n_bytes = sum(stored.n_bytes for stored in self._stored.values())
-        while n_bytes > MOST_BYTES:
+        while n_bytes > self.most_bytes:
             oldest = next(iter(self._stored))
             n_bytes -= self._stored.pop(oldest).n_bytes
         self._stored[catalog] = _Stored(engine, 0)

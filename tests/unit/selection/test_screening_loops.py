@@ -11,8 +11,8 @@ screening_loops.ensure()  # registers the parts
 
 def forms(part):
     """Compiled, and the same in Python."""
-    flags, _ = _compile._parts[part]
-    return [_compile.numba().njit(fastmath=set(flags))(part), part]
+    fast, _ = _compile._parts[part]
+    return [_compile.numba().njit(fastmath=set(fast))(part), part]
 
 
 def make_panel(rng, start, n_rows):

@@ -68,9 +68,9 @@ def test_a_small_catalog_takes_little_memory(n_catalogs):
     assert held < 40_000 * n_catalogs
 
 
-def test_engines_beyond_the_bound_are_dropped_those_used_longest_ago_first(monkeypatch):
-    monkeypatch.setattr(selectors, "MOST_BYTES", 1_000_000)
+def test_engines_beyond_the_bound_are_dropped_those_used_longest_ago_first():
     catalogs, policy = small_catalogs(80), made()
+    policy._selectors.most_bytes = 1_000_000
     policy.warm_start(ITEMS[:5], REWARDS[:5])
 
     held = memory_of(policy, catalogs)
@@ -82,11 +82,11 @@ def test_engines_beyond_the_bound_are_dropped_those_used_longest_ago_first(monke
     assert is_kept == [False] * (80 - n_kept) + [True] * n_kept
 
 
-def test_the_engine_in_use_is_kept_however_large(monkeypatch):
-    monkeypatch.setattr(selectors, "MOST_BYTES", 0)
+def test_the_engine_in_use_is_kept_however_large():
     catalog = kb.Catalog(ITEMS)
-
     policy = taught(catalog, 5)
+    policy._selectors.most_bytes = 0
+
     found = policy._selectors.engine(catalog, policy.posterior)
     policy.choose(catalog)
 
@@ -97,10 +97,10 @@ def test_the_engine_in_use_is_kept_however_large(monkeypatch):
 @pytest.mark.parametrize(("most_bytes", "n_engines"), [(10**9, 2), (0, 40)])
 def test_catalogs_that_take_turns_keep_their_engines_where_they_fit(monkeypatch, most_bytes, n_engines):
     made_engines = []
-    monkeypatch.setattr(selectors, "MOST_BYTES", most_bytes)
     monkeypatch.setattr(selectors, "CatalogEngine", lambda *given: made_engines.append(given) or CatalogEngine(*given))
     catalogs = [kb.Catalog(ITEMS), kb.Catalog(ITEMS[::-1])]
     policy = made()
+    policy._selectors.most_bytes = most_bytes
 
     for number in range(40):
         policy.learn(policy.choose(catalogs[number % 2]), 0.1 * number)
