@@ -20,11 +20,12 @@ from pathlib import Path
 from time import process_time
 from typing import Any, Final
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+if __name__ == "__main__":  # one thread; NumPy reads this when it is imported
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
 
-import numpy as np  # noqa: E402 – it reads the number of threads when it is imported
-from numpy.typing import NDArray  # noqa: E402
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["FUNCTIONS", "main"]
 
@@ -311,7 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--system", action="append", choices=SYSTEMS, help="all but BoTorch by default")
     parser.add_argument("--only", action="append", choices=FUNCTIONS, help="a function; all by default")
     parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--page", action="store_true", help="write the page from the stored numbers, and run nothing")
     parser.add_argument("--into", type=Path, default=PAGE, help="the page; numbers are stored beside it")
     given = parser.parse_args(arguments)
@@ -325,6 +326,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 results = [one for one in results if (one["function"], one["system"], one["seed"]) != key]
                 results.append(run(*key, given.rounds))
                 print(*key, results[-1]["regret"][-1], results[-1]["milliseconds per round"], flush=True)
+                stored.write_text(json.dumps(results) + "\n", encoding="utf-8")
     if PEER in systems:
         found_by_botorch(results)
     stored.write_text(json.dumps(results) + "\n", encoding="utf-8")
