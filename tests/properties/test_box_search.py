@@ -307,6 +307,18 @@ def test_thompson_sampling_draws_the_maximum_of_a_posterior_function(kernel):
     assert ks_2samp(np.array(found) + 0.5, drawn).pvalue < 1e-3  # a shift of an eighth of the box would be seen
 
 
+@pytest.mark.parametrize("kernel", [2.0 * Gaussian(length_scale=0.4), KERNELS["features"]])
+def test_the_gradient_of_a_drawn_function_counts_pending_decisions(kernel):
+    policy = learned(kb.KernelThompson(kernel, regularization=0.05, seed=0, n_features=60), LINE, 6)
+    policy.expect(policy.choose(LINE))
+    rows = np.random.default_rng(1).uniform(-1.0, 3.0, size=(5, 1))
+
+    paths = policy._paths(rows, 0, 1, np.random.default_rng(3))
+
+    slopes = (paths.at(rows + 1e-6) - paths.at(rows - 1e-6))[0] / 2e-6
+    assert_allclose(paths.gradient(rows)[:, 0], slopes, rtol=1e-5, atol=1e-6)
+
+
 def test_thompson_sampling_draws_around_pending_decisions():
     policy = learned(kb.KernelThompson(Gaussian(length_scale=0.3), regularization=0.05, seed=0), LINE, 6)
     policy.expect(policy.choose(LINE))
@@ -324,6 +336,7 @@ def test_thompson_sampling_draws_around_pending_decisions():
     [
         ({"draws": "joint"}, Gaussian(length_scale=1.0)),
         ({"budget": 20}, Gaussian(length_scale=1.0)),
+        ({"posterior": "logistic"}, Gaussian(length_scale=1.0)),
         ({}, Gaussian(length_scale=1.0) * Linear()),
     ],
 )

@@ -169,10 +169,11 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
         """Draw a function and search the box for its maximum. A point of a box has no probability."""
         box, kernel = actions.box, self.kernel
         point = actions.at(box.low[None])
-        if self.draws == "joint" or not (self.budget is None and self.accuracy is None):
+        if self.draws == "joint" or not self._is_correctable:
             raise NotSupported(
                 "KernelThompson searches a box for the maximum of a drawn function, which needs draws='auto' or "
-                "'features', no budget and no accuracy. KernelUCB searches a box with any of these."
+                "'features', no budget, no accuracy and no logistic posterior. KernelUCB searches a box with any of "
+                "these."
             )
         if not has_feature_map(kernel, point):
             raise NotSupported(
@@ -268,9 +269,14 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
 
     def _draws_paths(self, points: Points, n_actions: int) -> bool:
         if self.draws == "auto":
-            is_exact = self.budget is None and self.accuracy is None
-            return is_exact and n_actions > MOST_JOINT and has_feature_map(self.kernel, points)
+            return self._is_correctable and n_actions > MOST_JOINT and has_feature_map(self.kernel, points)
         return self.draws == "features"
+
+    @property
+    def _is_correctable(self) -> bool:
+        """Whether a prior draw can be corrected by the data: all observations are used, and their noise is Gaussian."""
+        is_exact = self.budget is None and self.accuracy is None
+        return is_exact and not self.posterior.capabilities.predicts_log_odds
 
     def _covariance(self, points: Points, n_actions: int) -> Matrix:
         """Return η² Σ̂, including pending decisions."""

@@ -262,7 +262,7 @@ class Posterior(Transactional, ABC):
         weights
             w, shape (len(points), len(others)).
         """
-        points, others = self.kernel.kind.check(points), self.kernel.kind.check(others)
+        points, others, weights = self._checked_weights(points, others, weights)
         gradient = self.kernel.gradient(points, others, weights / self.regularization)
         if self.n_observations:
             known, of_mean, of_others = self._sections(others)
@@ -271,6 +271,18 @@ class Posterior(Transactional, ABC):
             explained += of_mean
             gradient = gradient + self.kernel.gradient(points, known, explained)
         return gradient
+
+    def _checked_weights(self, points: Points, others: Points, weights: Matrix) -> tuple[Points, Points, Matrix]:
+        """Validated arguments of `gradient`."""
+        kind = self.kernel.kind
+        points, others, values = kind.check(points), kind.check(others), check_array(weights, "The weights")
+        shape = kind.count(points), kind.count(others)
+        if values.shape != shape or not np.isfinite(values).all():
+            raise InvalidParameter(
+                f"The weights must be one finite number per pair of points, shape {shape}, got {short_repr(weights)}, "
+                f"shape {values.shape}."
+            )
+        return points, others, values
 
     def _sections(self, others: Points) -> Sections:
         """Mean and covariance with these points as combinations of similarities; requires an observation."""

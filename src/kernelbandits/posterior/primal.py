@@ -366,7 +366,7 @@ class PrimalPosterior(RecordedPosterior):
         self._synchronize()
         if self._model is None:
             return super().gradient(points, others, weights)
-        points, others = self.kernel.kind.check(points), self.kernel.kind.check(others)
+        points, others, weights = self._checked_weights(points, others, weights)
         summed = self._mean_weights() + self._solve(self._features(others).T @ weights.T).T
         return self.kernel.feature_gradient(points, summed)
 

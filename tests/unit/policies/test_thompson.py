@@ -185,6 +185,18 @@ def test_many_actions_are_drawn_by_features_where_the_kernel_has_them():
     assert strings.choose([{row, row + 1} for row in range(600)]).propensity > 0.0
 
 
+def test_many_actions_with_binary_rewards_are_drawn_jointly():
+    """The correction of a prior draw needs Gaussian noise."""
+    contexts = np.random.default_rng(0).normal(size=(600, 2))
+    policy = kb.KernelThompson(KERNEL, posterior="logistic", propensity_draws=4, seed=0)
+
+    for _ in range(2):
+        policy.learn(policy.choose(contexts), 1.0)
+
+    assert not policy._draws_paths(contexts, 600)
+    assert policy.choose(contexts).propensity >= 0.25
+
+
 def test_a_slate_ranks_one_draw_and_its_propensities_are_shares_of_the_draws():
     policy, contexts = trained(propensity_draws=400), np.random.default_rng(2).normal(size=(3, 2))
     draws = policy._round_draws(contexts, 3)
