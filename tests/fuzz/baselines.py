@@ -752,7 +752,7 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("types.Plays", "types.Prediction", "types.SelectionCost", "types.StageStep"), RESULT),
     **dict.fromkeys(
         ("types.Indices", "types.ItemId", "types.Matrix", "types.Parameters", "types.Point",
-         "types.Seed", "types.TIE_TOLERANCE", "types.Vector"), "a type or a constant",
+         "types.Seed", "types.TIE_SLACK", "types.TIE_TOLERANCE", "types.Vector"), "a type or a constant",
     ),
 }  # fmt: skip
 """Public names without a valid call here, each with its reason."""

@@ -788,7 +788,7 @@ class Policy(Parametrized, Transactional, ABC):
         eligible
             Per round, one boolean per row or None. Rounds with a restriction are not compiled.
         """
-        if isinstance(rounds, Sequence) and any(isinstance(contexts, BOXES) for contexts in rounds):
+        if isinstance(rounds, list | tuple) and any(isinstance(contexts, BOXES) for contexts in rounds):
             raise NotSupported(
                 "`play` needs the reward of every action beforehand, and a box has no list of them. Loop over choose "
                 "and learn."

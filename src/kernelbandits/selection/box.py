@@ -29,8 +29,8 @@ N_STARTS: Final = 512
 """Quasi-random points of a box that are scored before the best of them are improved."""
 
 N_BEST: Final = 16
-"""Starts that are improved by gradients. Of 45 searches of the benchmark, two missed the best maximum with 8 and one with
-16."""
+"""Starts that are improved by gradients. Of 45 searches of the benchmark, two missed the best maximum with 8 starts,
+and one with 16."""
 
 N_TRIED: Final = 8
 """Best tried points, around which further starts lie."""

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from interrupts import interrupted_everywhere
 from kernelbandits.kernels import Gaussian
 from kernelbandits.posterior import NystroemPosterior, ResidualDictionary
 from kernelbandits.posterior._projection import FEW_POINTS
@@ -94,3 +95,27 @@ def test_atoms_that_are_rolled_back_are_not_read_again(is_compiled, monkeypatch)
     coordinates, residual = posterior._projection.coordinates(atoms, np.ones(3))
     assert_allclose(coordinates.T @ coordinates, posterior.kernel.gram(atoms), atol=1e-12)
     assert_allclose(residual, 0.0, atol=1e-12)
+
+
+def test_an_interrupted_atom_leaves_no_part_of_a_row_in_the_factors():
+    point, other, queries = np.full((1, 3), 0.9), np.full((1, 3), 0.1), np.random.default_rng(2).uniform(size=(5, 3))
+    expected = {}
+    for is_learned in (False, True):
+        posterior = posteriors(12)
+        if is_learned:
+            posterior.observe(point, [0.3])
+        n_observations = posterior.n_observations
+        posterior.observe(other, [-0.2])
+        expected[n_observations] = posterior.predict(queries)
+
+    outcomes, within = set(), "posterior/cholesky.py"
+    for target in interrupted_everywhere(
+        lambda: posteriors(12), lambda made: made.observe(point, [0.3]), within=within
+    ):
+        outcomes.add(target.n_observations)
+        wanted = expected[target.n_observations]
+        target.observe(other, [-0.2])
+        found = target.predict(queries)
+        assert_allclose((found.mean, found.width), (wanted.mean, wanted.width), rtol=1e-8)
+
+    assert min(outcomes) == min(expected)
