@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from importlib import import_module
-from threading import Lock, RLock, get_ident
+from queue import SimpleQueue
+from threading import Lock, RLock, Thread, get_ident
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -166,7 +168,7 @@ PARTS_PER_THREAD: Final = 4
 
 _most: int | None = None
 _bytes_per_thread = BYTES_PER_THREAD
-_shared: tuple[int, int, ThreadPoolExecutor] | None = None  # process, number of threads, pool
+_shared: tuple[int, Pool] | None = None  # process, pool
 
 
 def set_threads(n: int | None, *, bytes_per_thread: int = BYTES_PER_THREAD) -> None:
@@ -356,13 +358,65 @@ def for_each_part(work: Callable[[int, int], object], n: int, *, align: int, n_b
                 future.result()
 
 
-def _shared_pool(n_threads: int) -> ThreadPoolExecutor:
-    """The shared pool; a new one in a forked process, whose threads are gone, and if more threads are needed."""
+SECONDS_TO_END: Final = 1.0
+"""Longest wait for a thread when the process ends."""
+
+
+class Pool:
+    """Threads that run calls from a queue, and end with the process.
+
+    Passing a call on is one atomic operation of the queue. `ThreadPoolExecutor.submit` takes locks in Python code: an
+    interrupt there can leave one held, and then every later call waits forever.
+    """
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+        atexit.register(self._end)
+
+    def grow(self, n_threads: int) -> None:
+        """Start threads until there are this many, or as many as the system allows."""
+        with suppress(RuntimeError):
+            while len(self._threads) < n_threads:
+                thread = Thread(target=self._run, name=f"kernelbandits_{len(self._threads)}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def submit(self, call: Callable[[], Result]) -> Future[Result]:
+        """Let one of the threads run this; raise RuntimeError if there is none."""
+        if not self._threads:
+            raise RuntimeError("No thread could be started.")
+        future: Future[Result] = Future()
+        self._calls.put((future, call))
+        return future
+
+    def _run(self) -> None:
+        while (given := self._calls.get()) is not None:
+            future, call = given
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
+            del given, future, call  # what they refer to need not live until the next call
+
+    def _end(self) -> None:
+        """Let threads finish before the interpreter is taken down; one that does not is left behind."""
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads:
+            thread.join(SECONDS_TO_END)
+
+
+def _shared_pool(n_threads: int) -> Pool:
+    """The shared pool with at least this many threads; a new one in a forked process, whose threads are gone."""
     global _shared
     shared = _shared
-    if shared is None or shared[0] != os.getpid() or shared[1] < n_threads:
-        shared = _shared = os.getpid(), n_threads, ThreadPoolExecutor(n_threads, "kernelbandits")
-    return shared[2]
+    if shared is None or shared[0] != os.getpid():
+        shared = _shared = os.getpid(), Pool()
+    if len(shared[1]._threads) < n_threads:
+        shared[1].grow(n_threads)
+    return shared[1]
 
 
 def _cores() -> int:

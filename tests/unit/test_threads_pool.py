@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, get_ident
 
@@ -111,3 +113,73 @@ def test_threads_that_ask_at_once_all_get_a_pool():
         pools = list(callers.map(_threads._shared_pool, [2, 3, 4, 5] * 5))
 
     assert all(pool.submit(int).result() == 0 for pool in pools)
+
+
+def test_a_pool_without_threads_raises_at_once(monkeypatch):
+    def no_thread(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", no_thread)
+    pool = _threads.Pool()
+    pool.grow(2)
+
+    with pytest.raises(RuntimeError, match="No thread"):
+        pool.submit(int)
+
+
+INTERRUPTS = """
+import os, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from kernelbandits._threads import Pool
+
+def new_pool():
+    pool = Pool()
+    pool.grow(1)
+    return pool
+
+def is_interrupted(call, place):
+    passed = 0
+    def trace(*_):
+        nonlocal passed
+        passed += 1
+        if passed == place:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+make = {"ours": new_pool, "executor": lambda: ThreadPoolExecutor(1)}[sys.argv[1]]
+for place in count(1):
+    pool = make()
+    pool.submit(int).result()
+    if not is_interrupted(lambda: pool.submit(int), place):
+        break
+    done = threading.Event()
+    threading.Thread(target=lambda: pool.submit(done.set), daemon=True).start()
+    if not done.wait(10.0):
+        print("stuck")
+        break
+print(place)
+sys.stdout.flush()
+os._exit(0)
+"""
+"""Interrupts `submit` at every line, and says whether a later call is still run, and how many places there were."""
+
+
+@pytest.mark.parametrize(("pool", "is_stuck"), [("ours", False), ("executor", True)])  # the second: negative control
+def test_an_interrupt_while_a_call_is_passed_on_stops_no_later_call(pool, is_stuck):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTS, pool], capture_output=True, text=True, check=True, timeout=300
+    )
+
+    *said, n_places = done.stdout.split()
+    assert said == (["stuck"] if is_stuck else [])
+    assert int(n_places) > 5
