@@ -271,14 +271,17 @@ def _figure(results: Sequence[dict[str, Any]]) -> list[str]:
     """The figure, where there are real data sets in it."""
     if not any(run["part"] == "real" for run in results):
         return []
-    text = "Regret at the end against processor seconds, a panel a data set, a point a run: exact, and budgets."
+    text = "Final regret against processor seconds, one panel per data set and one point per run: exact, and budgets."
     return [
+        "<figure>",
         "<picture>",
         '<source media="(max-width: 700px) and (prefers-color-scheme: dark)" srcset="long-histories-narrow-dark.svg">',
         '<source media="(max-width: 700px)" srcset="long-histories-narrow-light.svg">',
         '<source media="(prefers-color-scheme: dark)" srcset="long-histories-dark.svg">',
         f'<img src="long-histories-light.svg" alt="{text}">',
         "</picture>",
+        f"<figcaption>{text}</figcaption>",
+        "</figure>",
         "",
     ]
 
@@ -354,7 +357,8 @@ def _draw_problem(results: Sequence[dict[str, Any]], name: str, axes: Axes, them
             end, kind = run["rows"][-1], run["method"].partition(" ")[0]
             color = theme.colors.get(COLORS[kind], theme.foreground)
             axes.plot([end["seconds"]], [end["regret"]], "o", color=color)
-            axes.annotate(run["method"].removeprefix("budget "), (end["seconds"], end["regret"]), fontsize=7)
+            label, place = run["method"].removeprefix("budget "), (end["seconds"], end["regret"])
+            axes.annotate(label, place, fontsize=theme.layout.tick, color=theme.foreground)
     axes.set_xscale("log")
 
 

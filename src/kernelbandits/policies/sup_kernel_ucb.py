@@ -39,6 +39,9 @@ __all__ = ["BaseKernelUCB", "LevelPolicy", "SupKernelUCB", "SupLinUCB"]
 SMALLEST_WIDTH: Final = 1e-300
 """Lower bound of a width in a quotient: contexts of length 0 have none."""
 
+LONG_WAIT: Final = 1_000
+"""Rounds without learning at the beginning that are reported if the horizon is unknown; 25 with the default."""
+
 MOST_STAGES: Final = 64
 """Upper bound on the number of levels: S = 64 would require a horizon of 2¹²⁸."""
 
@@ -222,8 +225,19 @@ class LevelPolicy(Policy):
     def _warn_if_nothing_is_learned(self, step: StageStep) -> None:
         if self._levels or self._has_warned or self.horizon == 1:
             return
-        least = self._least_exploration(float(step.prediction.width.max()))
-        if least is not None:
+        widest = float(step.prediction.width.max())
+        least = self._least_exploration(widest)
+        if self.horizon is None and isinstance(self.exploration, float) and widest > SMALLEST_WIDTH:
+            root = self._unit / self.exploration / widest
+            if root * root > LONG_WAIT:
+                self._has_warned = True
+                warn_user(
+                    f"Nothing is learned before round {root * root:.4g}: until then exploration · width is at most "
+                    f"{self._unit:.4g} / sqrt(round) for all actions. Take a larger exploration, or leave it out for "
+                    "the default.",
+                    KernelBanditWarning,
+                )
+        elif least is not None:
             self._has_warned = True
             warn_user(
                 f"Nothing was learned, and this round is exploited: exploration · width is at most {self._unit:.4g} / "

@@ -376,3 +376,18 @@ def test_contexts_too_short_to_learn_anything_are_reported_once(make):
 
     policy.choose([[0.5, 0.0], [0.0, 0.5]])
     assert make(horizon=100, exploration=0.201).choose([[0.5, 0.0], [0.0, 0.5]]).stage is not None
+
+
+@pytest.mark.parametrize("unknown_horizon", ["anytime", "doubling"])
+@pytest.mark.parametrize("make", [kb.SupLinUCB, lambda **options: kb.SupKernelUCB(KERNEL, **options)])
+def test_a_long_beginning_without_learning_is_reported_once_if_the_horizon_is_unknown(make, unknown_horizon):
+    """With γ = 4 the widths are 1/2, so nothing is learned while exploration / 2 is at most 1 / sqrt(t)."""
+    options = {"regularization": 4.0, "unknown_horizon": unknown_horizon}
+    policy = make(exploration=0.02, **options)
+
+    with pytest.warns(KernelBanditWarning, match=r"Nothing is learned before round 1e\+04: "):
+        assert policy.choose(np.eye(2)).stage is None
+
+    policy.choose(np.eye(2))  # warnings are errors here
+    assert make(exploration=0.064, **options).choose(np.eye(2)).stage is None  # for 977 rounds
+    assert make(**options).choose(np.eye(2)).stage is None  # the default, for 100
