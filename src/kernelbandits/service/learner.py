@@ -227,6 +227,7 @@ class Learner:
         self._since_snapshot = 0
         self._alarm_at: float | None = None
         self._is_stopping = False
+        self._pace = 0.0  # seconds that the last requests took, on average
         self._next_probe = 0.0
         self._next_check = 0.0
         self.recovered: dict[str, Any] = {}
@@ -316,6 +317,11 @@ class Learner:
     def n_waiting(self) -> int:
         """Number of requests that the learner has not begun."""
         return self._inbox.qsize()
+
+    @property
+    def backlog(self) -> float:
+        """Seconds until the learner begins a request that is queued now, as far as the last ones tell."""
+        return self._inbox.qsize() * self._pace
 
     @property
     def lag(self) -> int:
@@ -702,7 +708,9 @@ class Learner:
         try:
             if job.is_exclusive:
                 self._quiesce()
+            start = monotonic()
             outcome = job.work()
+            self._pace += 0.1 * (monotonic() - start - self._pace)
         except Problem as problem:
             job.future.set_exception(problem)
         except StoreDamaged as error:

@@ -250,6 +250,26 @@ def test_a_decision_that_the_learner_does_not_begin_in_time_falls_back(tmp_path)
         check(service.learner)
 
 
+def test_a_decision_that_cannot_be_expected_to_begin_in_time_falls_back_at_once(tmp_path):
+    with served(tmp_path) as service:
+        service.client.create("news", ROWS, deadline=0.01)  # it may fall back
+        service.client.create("patient", ROWS, deadline=60.0)
+        for name in ("news", "patient"):
+            service.client.act(name, "start")
+            service.client.decide(name, ACTIONS, id="d1")
+        with busy(service.learner):
+            assert service.client.decide("news", ACTIONS, id="d2")["mode"] == "fallback"  # its request waits on
+            service.learner._pace = 61.0
+            start = time.monotonic()
+            assert service.client.decide("patient", ACTIONS, id="d2")["mode"] == "fallback"
+            assert time.monotonic() - start < 30.0
+            assert service.client.decide("patient", ACTIONS, id="d2")["replayed"]
+        service.learner._pace = 0.0
+        assert service.client.decide("patient", ACTIONS, id="d3")["mode"] == "policy"
+        service.learner.snapshot().result(PATIENCE)
+        check(service.learner)
+
+
 def test_a_first_decision_waits_for_a_learner_that_is_busy(tmp_path):
     """Nothing is known of the actions before it, so there is no fallback."""
     with served(tmp_path) as service, concurrent.futures.ThreadPoolExecutor(1) as pool:

@@ -65,18 +65,19 @@ class InFlight:
 
 
 async def _decide(call: Call, name: str, id: str, request: DecisionRequest, digest: str) -> DecisionAnswer:
-    """Ask the learner, and fall back to the baseline if it does not begin in time."""
+    """Ask the learner, and fall back to the baseline if it does not begin in time, or cannot be expected to."""
     learner = call.service.learner
     experiment = learner.experiment(name)
     if request.taken is not None:
         require(call.key, "manage", name)
         return await asyncio.wrap_future(learner.decide(name, id, request, digest).future)
-    job = learner.decide(name, id, request, digest)
-    answer: asyncio.Future[DecisionAnswer] = asyncio.wrap_future(job.future)
     has_fallback = experiment.shape is not None
-    done, _ = await asyncio.wait({answer}, timeout=experiment.spec.deadline if has_fallback else FIRST_SECONDS)
-    if done or not job.claim():
-        return await answer
+    if not has_fallback or learner.backlog <= experiment.spec.deadline:
+        job = learner.decide(name, id, request, digest)
+        answer: asyncio.Future[DecisionAnswer] = asyncio.wrap_future(job.future)
+        done, _ = await asyncio.wait({answer}, timeout=experiment.spec.deadline if has_fallback else FIRST_SECONDS)
+        if done or not job.claim():
+            return await answer
     if learner.store.decision(name, id) is not None:
         return experiment.stored_answer(id, digest)
     return await asyncio.wrap_future(learner.fall_back(name, id, request, digest))
