@@ -258,10 +258,10 @@ def page(results: Sequence[dict[str, Any]]) -> str:
         "rows and then choose. KernelUCB and BoTorch have the same model, a Gaussian process with a Matérn kernel of "
         f"smoothness 5/2, a fixed length scale and noise variance {NOISE:g}; they learn the same standardized rewards, "
         f"and have the same score, mean + {DEVIATIONS:g} standard deviations. Both score 512 quasi-random starts and "
-        "improve the best by L-BFGS-B: KernelUCB 16 of them, BoTorch 8, by `optimize_acqf(num_restarts=8, "
-        "raw_samples=512)`. No length scale is fitted, so what is compared is the search. Regret is that of the best "
-        "row so far, and the mean over rounds, in the unit of the function; milliseconds are processor time of one "
-        "thread per round, choosing and learning. Means over seeds, ± standard error.",
+        "improve 8 of them by L-BFGS-B, BoTorch by `optimize_acqf(num_restarts=8, raw_samples=512)`. No length scale "
+        "is fitted, so what is compared is the search. Regret is that of the best row so far, and the mean over "
+        "rounds, in the unit of the function; milliseconds are processor time of one thread per round, choosing and "
+        "learning. Means over seeds, ± standard error.",
         "",
         "| function | system | seeds | rounds | regret, half-way | regret, end | mean regret | ms per round |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
