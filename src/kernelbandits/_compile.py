@@ -29,7 +29,7 @@ from operator import attrgetter
 from pathlib import Path
 from threading import Lock, Thread
 from time import perf_counter, sleep
-from typing import Any, BinaryIO, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -458,8 +458,9 @@ class Loops:
             setattr(self, name, None)
         groups.append(self)
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)  # for type checkers: __init__ sets the names
+    if TYPE_CHECKING:  # `__init__` sets the names; a method would slow every lookup down
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @property
     def names(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import kernelbandits as kb
 from kernelbandits.kernels import Delta, Gaussian, Linear, PairProduct, Precomputed, SimilarityTable, Spectrum
 from kernelbandits.policies.experts import StumpClass, constant_experts
-from kernelbandits.posterior import LowRankPosterior, posterior_factory
+from kernelbandits.posterior import DevicePosterior, LowRankPosterior, posterior_factory
 
 ROWS = np.random.default_rng(0).uniform(size=(12, 2)).round(1)  # some rows are equal
 WORDS = ["apple", "apply", "pear", "peach", "plum", "plumber", "fig", "figure"]
@@ -64,6 +64,11 @@ def compressed(kernel: Any, regularization: float) -> Any:
     return LowRankPosterior(kernel, regularization=regularization)
 
 
+def on_a_device(kernel: Any, regularization: float) -> Any:
+    """The posterior of a GPU, on the processor."""
+    return DevicePosterior(kernel, regularization=regularization, device="cpu", array_library="array_api_strict")
+
+
 def similar(first: Any, second: Any) -> Any:
     """A kernel function as a user writes it."""
     return np.exp(-np.abs(first[:, None] - second[None]).sum(axis=2))
@@ -109,6 +114,11 @@ CASES: dict[str, Case] = {
     "KernelSquareCB": Case(lambda: kb.KernelSquareCB(Gaussian(length_scale=0.4), seed=1), rows),
     "KernelEpochGreedy": Case(lambda: kb.KernelEpochGreedy(Gaussian(length_scale=0.4), n_actions=5, seed=1), rows),
     "KernelUCB with a budget": Case(lambda: kb.KernelUCB(Gaussian(length_scale=0.4), budget=8), rows),
+    "KernelUCB with a budget, catalog": Case(lambda: gaussian(budget=8), always(CATALOG)),
+    "KernelUCB with an accuracy": Case(lambda: gaussian(accuracy=0.5), rows),
+    "KernelUCB logistic, catalog": Case(lambda: gaussian("logistic"), always(CATALOG)),
+    "KernelUCB on a device": Case(lambda: gaussian(on_a_device), rows),
+    "KernelUCB on a device, catalog": Case(lambda: gaussian(on_a_device), always(CATALOG)),
     "BKB": Case(lambda: kb.BKB(Gaussian(length_scale=0.4), seed=1), rows),
     "BBKB": Case(lambda: kb.BBKB(Gaussian(length_scale=0.4), threshold=4.0, seed=1), rows),
     "EKUCB": Case(lambda: kb.EKUCB(Gaussian(length_scale=0.4), seed=1), rows),

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, cast, overload
 
 import numpy as np
+from numpy import ndarray  # a local name: `_actions` runs in every round
 from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits._parameters import Parametrized, ValueType, described
@@ -1162,7 +1163,7 @@ class Policy(Parametrized, Transactional, ABC):
     def _actions(
         self, contexts: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None = None
     ) -> Actions:
-        if isinstance(contexts, SETS):
+        if type(contexts) is not ndarray and isinstance(contexts, SETS):
             if isinstance(contexts, Box | Product):
                 return self._box_actions(contexts, ids, eligible)
             if ids is not None:
@@ -1173,7 +1174,7 @@ class Policy(Parametrized, Transactional, ABC):
             return listed
         names, kind = None if ids is None else checked_ids(ids), self._plain_kind
         points = self._points(contexts, names) if kind is None else kind.check(contexts)
-        is_plain = names is None and eligible is None and type(points) is np.ndarray
+        is_plain = names is None and eligible is None and type(points) is ndarray
         given = ActionSet(None if is_plain else self._kind(points), points, names, eligible)
         if self._validates_rounds:
             self._validate(points, given)

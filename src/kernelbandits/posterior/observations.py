@@ -184,6 +184,10 @@ class Observations:
         if self._waiting.rewards:
             self._add_waiting()
         keys, slot_of = self._kind.keys(points), self._slots.get
+        if self._slots.keys().isdisjoint(keys) and len(set(keys)) == len(keys):  # every point is new: nothing to group
+            copies, n_observations = self._kind.take(points, np.arange(len(keys))), int(times.sum())
+            counts, sums, errors = times.astype(np.float64), rewards * times + 0.0, np.zeros(len(keys))
+            return Batch(keys, copies, counts, sums, errors, NO_SLOTS, NOTHING, NOTHING, NOTHING, n_observations)
         places = np.array([slot_of(key, -1) for key in keys], dtype=np.intp)
         is_new = places < 0
         new_rows = np.flatnonzero(is_new)

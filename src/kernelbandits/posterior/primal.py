@@ -7,6 +7,7 @@ from math import sqrt
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy import ndarray  # a local name: `_best` and `_observe_one` run in every round
 from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits._saved_state import saved_array
@@ -118,11 +119,11 @@ class PrimalPosterior(RecordedPosterior):
     def __init__(self, kernel: Kernel, *, regularization: float, keep: int | None = None) -> None:
         super().__init__(kernel, regularization=regularization)
         self.keep = None if keep is None else check_int(keep, "The number of points to keep")
-        self._is_plain = type(kernel) is Linear  # validated rows are their own features
         self._merged: tuple[Matrix, Vector] | None = None  # ΦᵀΦ and Φᵀy of merged observations
         self._model: Matrix | None = None  # C, U, Φᵀy and C⁻¹Φᵀy, see `model_rows`; None before any observation
         self._has_factor = self._has_weights = False  # whether U and C⁻¹Φᵀy in it are current
         self._known: Points = None  # one of the observed points, for checking that others are compatible
+        self._n_plain = 0  # number of columns if validated rows are their own features, which needs no check of them
         self._turns_left = 0  # rank-one updates until U is recomputed from C
         self._minorant: Minorant | None = None
         self._minorant_until = 0  # number of observations up to which it is used
@@ -145,8 +146,7 @@ class PrimalPosterior(RecordedPosterior):
             super()._observe_one(point, reward)
             return
         model = self._model
-        is_plain = self._is_plain and type(point) is np.ndarray is type(self._known)
-        if is_plain and model is not None and point.shape[1] == model.shape[1]:
+        if type(point) is ndarray and point.shape[1] == self._n_plain:
             row = point[0]  # inlined `_features`
         else:
             row = self._features(point)[0]
@@ -182,6 +182,7 @@ class PrimalPosterior(RecordedPosterior):
         model, size = self._model, features.shape[1]
         if model is None:
             self._known = self.kernel.kind.take(points, np.zeros(1, dtype=np.intp))
+            self._n_plain = size if type(self.kernel) is Linear and type(self._known) is ndarray else 0
             precision, moments = self.regularization * np.eye(size), np.zeros(size)
         else:
             precision, _, moments, *_ = model_rows(model)
@@ -279,8 +280,7 @@ class PrimalPosterior(RecordedPosterior):
         model = self._model
         if model is None or exploration < 0.0:
             return None
-        is_plain = self._is_plain and type(points) is np.ndarray is type(self._known)
-        if is_plain and points.shape[1] == model.shape[1] and points.flags.c_contiguous:
+        if type(points) is ndarray and points.shape[1] == self._n_plain and points.flags.c_contiguous:
             features = points  # inlined `_features`
         else:
             features = self._features(points)
@@ -429,8 +429,7 @@ class PrimalPosterior(RecordedPosterior):
     def _features(self, points: Points) -> Matrix:
         if self._model is None:
             return self.kernel.features(points)
-        is_plain = self._is_plain and type(points) is np.ndarray is type(self._known)
-        if is_plain and points.shape[1] == self._model.shape[1] and points.flags.c_contiguous:
+        if type(points) is ndarray and points.shape[1] == self._n_plain and points.flags.c_contiguous:
             return points  # type: ignore[no-any-return]
         if type(points) is not type(self._known):
             self.kernel.kind.validate_comparable(self._known, points)

@@ -69,6 +69,10 @@ FIRST: Final = 16
 INCUMBENTS: Final = 3
 """Incumbents that are solved completely before all others: reading the factor again costs more than two of them."""
 
+TEAM_INCUMBENTS: Final = 1
+"""The same if several threads may take part: they solve every incumbent to the end, although the exact score of the
+first one eliminates nearly all others."""
+
 BATCH: Final = 128
 """Size of a later batch."""
 
@@ -387,7 +391,7 @@ class Screening(Selector):
             return threshold
 
         first = highest[:n_candidates]
-        threshold = eliminate(first, INCUMBENTS, threshold)
+        threshold = eliminate(first, TEAM_INCUMBENTS if weights.is_shared else INCUMBENTS, threshold)
         if n_candidates > FIRST:
             upper[first] = -inf
             others = np.flatnonzero(upper >= threshold)
