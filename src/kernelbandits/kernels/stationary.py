@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan, sqrt
 from typing import Final
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelbandits._arrays import at_most, exp
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
-from kernelbandits.kernels._distances import Metric, Scale, as_rows, distances, row_pair, squared_distances
+from kernelbandits.kernels._distances import Metric, Scale, as_rows, dense, distances, row_pair, squared_distances
 from kernelbandits.kernels.base import Kernel
 from kernelbandits.kernels.rows import Rows
 from kernelbandits.types import Matrix, Points, Seed, Vector
@@ -45,6 +45,26 @@ class Stationary(Kernel):
     def sample_frequencies(self, n_frequencies: int, n_columns: int, rng: np.random.Generator) -> Matrix:
         """Sample its spectral density: one row per frequency."""
         raise NotSupported(f"The spectral density of {type(self).__name__} is not implemented.")
+
+    def log_parameters(self) -> Vector:
+        return np.log(np.atleast_1d(np.asarray(self.length_scale, dtype=np.float64)))
+
+    def with_log_parameters(self, values: Vector) -> Stationary:
+        scales = np.exp(values).tolist()
+        return replace(self, length_scale=scales[0] if isinstance(self.length_scale, float) else tuple(scales))
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        squared = self._squared_distances(points, None)
+        inner = weights * self._slope(squared)
+        if isinstance(self.length_scale, float):
+            return np.array([np.vdot(inner, squared)])
+        rows = dense(as_rows(points))
+        rows = (rows - rows.mean(axis=0)) / self._scale(rows)
+        return np.asarray(2.0 * (inner.sum(axis=1) @ rows**2 - np.einsum("nd,nd->d", rows, inner @ rows)))
+
+    def _slope(self, squared: Matrix) -> Matrix:
+        """−2 dk/du at u = ‖(x − z) / ℓ‖²: the derivative by ln ℓ of one column is this times its part of u."""
+        raise NotSupported(f"The derivative of {type(self).__name__} by its length scale is not implemented.")
 
     def __post_init__(self) -> None:
         if isinstance(self.length_scale, list | tuple) or getattr(self.length_scale, "ndim", 0) == 1:
@@ -115,6 +135,9 @@ class Gaussian(Stationary):
         exponents *= -0.5
         return exp(exponents)
 
+    def _slope(self, squared: Matrix) -> Matrix:
+        return np.exp(-0.5 * squared)
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RationalQuadratic(Stationary):
@@ -138,6 +161,10 @@ class RationalQuadratic(Stationary):
         result: Matrix = (1.0 + squared / (2.0 * self.mixture)) ** -self.mixture
         return result
 
+    def _slope(self, squared: Matrix) -> Matrix:
+        result: Matrix = (1.0 + squared / (2.0 * self.mixture)) ** (-self.mixture - 1.0)
+        return result
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Laplacian(Stationary):
@@ -151,6 +178,15 @@ class Laplacian(Stationary):
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return exp(-self._distances(first, second, "cityblock"))
 
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        apart = self._distances(points, None, "cityblock")
+        inner = weights * np.exp(-apart)
+        if isinstance(self.length_scale, float):
+            return np.array([np.vdot(inner, apart)])
+        rows = dense(as_rows(points))
+        columns = (rows / self._scale(rows)).T
+        return np.array([np.vdot(inner, np.abs(np.subtract.outer(column, column))) for column in columns])
+
 
 MATERN: Final[dict[float, Callable[[Matrix], Matrix]]] = {
     0.5: lambda r: exp(-r),
@@ -158,6 +194,18 @@ MATERN: Final[dict[float, Callable[[Matrix], Matrix]]] = {
     2.5: lambda r: (1.0 + sqrt(5.0) * r + 5.0 / 3.0 * r**2) * exp(-sqrt(5.0) * r),
 }
 
+
+def _slope_of_exponential(r: Matrix) -> Matrix:
+    """exp(−r) / r, and 0 at r = 0, where it is multiplied by r²."""
+    return np.divide(np.exp(-r), r, out=np.zeros_like(r), where=r > 0)
+
+
+MATERN_SLOPE: Final[dict[float, Callable[[Matrix], Matrix]]] = {
+    0.5: _slope_of_exponential,
+    1.5: lambda r: 3.0 * np.exp(-sqrt(3.0) * r),
+    2.5: lambda r: 5.0 / 3.0 * (1.0 + sqrt(5.0) * r) * np.exp(-sqrt(5.0) * r),
+}
+"""−k′(r) / r for the kernels k(r) of `MATERN`."""
 
 VANISHING: Final = 1e3
 """Distance in length scales from which every Matérn kernel is 0.0 in double precision."""
@@ -195,6 +243,9 @@ class Matern(Stationary):
 
     def gram(self, first: Points, second: Points | None = None) -> Matrix:
         return MATERN[self.smoothness](at_most(self._distances(first, second, "euclidean"), VANISHING))
+
+    def _slope(self, squared: Matrix) -> Matrix:
+        return MATERN_SLOPE[self.smoothness](np.minimum(np.sqrt(squared), VANISHING))
 
 
 def declares(kernel: Kernel, name: str) -> bool:
