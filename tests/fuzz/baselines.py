@@ -352,6 +352,7 @@ TARGETS: dict[str, Target] = {
     ),
     "posterior.OnlineRowSampling": calls(use_dictionary, oversampling=2.0, accuracy=0.5, projection=1.0, size=10),
     "posterior.Resampling": calls(use_dictionary, oversampling=2.0, size=10),
+    "posterior.Refit": calls(every=3, criterion="leave_one_out", most=5),
     "posterior.ResidualDictionary": calls(use_dictionary, size=2, tolerance=0.01, accuracy=lambda: None),
     "posterior.NamedPosterior": calls(use_factory, name="windowed", options=lambda: {"length": 20}),
     "posterior.PartitionedPosterior": calls(
@@ -374,6 +375,15 @@ TARGETS: dict[str, Target] = {
         rewards=lambda: np.linspace(0.0, 1.0, 8),
         regularization=lambda: [0.1, 1.0],
         seed=0,
+    ),
+    "posterior.optimize_kernel": calls(
+        kernel=gaussian,
+        points=lambda: rows(8),
+        rewards=lambda: np.linspace(0.0, 1.0, 8),
+        times=1,
+        regularization=0.5,
+        criterion="leave_one_out",
+        most=5,
     ),
     "posterior.posterior_factory": calls(use_factory, ("name",), name="exact"),
     "posterior.posterior_from": calls(use_factory, description="exact"),

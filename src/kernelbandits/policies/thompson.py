@@ -70,7 +70,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
 
     Parameters
     ----------
-    kernel, regularization, posterior, budget, accuracy, device, reward_range
+    kernel, regularization, posterior, budget, accuracy, device, refit, reward_range
         As in KernelUCB; the regularization is the noise variance of the process.
     exploration
         η, the standard deviation of a draw in widths: a number, or a schedule of `kernelbandits.theory`. None:
@@ -202,7 +202,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
         paths = draw_paths(
             self.posterior,
             n_draws,
-            prior=feature_map(self.kernel, points, self.n_features, rng),
+            prior=feature_map(self.posterior.kernel, points, self.n_features, rng),
             rng=rng,
             spread=self._draw_scale(n_actions) / sqrt(self.posterior.regularization),
             pending=pending,
@@ -223,7 +223,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
     def _draws_paths(self, points: Points, n_actions: int) -> bool:
         if self.draws == "auto":
             is_exact = self.budget is None and self.accuracy is None
-            return is_exact and n_actions > MOST_JOINT and has_feature_map(self.kernel, points)
+            return is_exact and n_actions > MOST_JOINT and has_feature_map(self.posterior.kernel, points)
         return self.draws == "features"
 
     def _covariance(self, points: Points, n_actions: int) -> Matrix:
