@@ -637,6 +637,15 @@ TARGETS: dict[str, Target] = {
         horizon=3,
         repeats=2,
     ),
+    "evaluation.kernel_report": calls(
+        kernel=gaussian,
+        points=lambda: rows(8),
+        rewards=lambda: np.linspace(0.0, 1.0, 8),
+        times=1,
+        regularization=0.5,
+        sample=6,
+        seed=0,
+    ),
     "evaluation.mean_reward": calls(log=log_of_rows),
     "evaluation.share_interval": calls(n_hits=3, n_trials=10),
     "evaluation.simulate": calls(
@@ -741,7 +750,8 @@ LEFT_OUT: dict[str, str] = {
          "evaluation.Estimator", "evaluation.FittedModel", "evaluation.RewardModel"), INTERFACE,
     ),
     **dict.fromkeys(
-        ("evaluation.Coverage", "evaluation.Estimate", "evaluation.EstimatedLog", "evaluation.Trace"), RESULT
+        ("evaluation.Coverage", "evaluation.Disagreement", "evaluation.Estimate", "evaluation.EstimatedLog",
+         "evaluation.KernelReport", "evaluation.Trace"), RESULT
     ),
     "evaluation.NO_STAGE": "a constant",
     "evaluation.Recorder": "has no arguments",
