@@ -87,7 +87,7 @@ class Refit:
     """Number of rewards from one search to the next; None: searches after 20, 40, 80, … rewards, so that all of them
     together cost a fraction of the run."""
 
-    criterion: SearchCriterion = "marginal_likelihood"
+    criterion: SearchCriterion = "leave_one_out"
     """As in `optimize_kernel`."""
 
     most: int = 200
@@ -117,7 +117,7 @@ def as_refit(value: Any) -> Refit:
     """Convert "auto" and a number of rewards to a `Refit`.
 
     >>> as_refit(50)
-    Refit(every=50, criterion='marginal_likelihood', most=200)
+    Refit(every=50, criterion='leave_one_out', most=200)
     """
     if isinstance(value, Refit):
         return value
@@ -143,7 +143,7 @@ def optimize_kernel(
     *,
     times: ArrayLike = 1,
     regularization: float = 1.0,
-    criterion: SearchCriterion = "marginal_likelihood",
+    criterion: SearchCriterion = "leave_one_out",
     most: int = 200,
 ) -> KernelFit:
     """Search for better length scales, weights of sums, and regularization, beginning at the given ones.
@@ -172,7 +172,7 @@ def optimize_kernel(
     regularization
         γ to begin with.
     criterion
-        "marginal_likelihood", or "leave_one_out", which depends less on the noise being Gaussian.
+        "leave_one_out", which depends less on the noise being Gaussian, or "marginal_likelihood".
     most
         Largest number of distinct points used: of more, evenly spaced ones in the order given.
 

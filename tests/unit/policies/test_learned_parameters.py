@@ -25,8 +25,10 @@ POLICIES = {
     "sum": lambda **more: kb.KernelUCB(0.5 * WRONG + 0.5 * Linear(), exploration=0.4, **more),
     "exact": lambda **more: kb.KernelUCB(WRONG, exploration=0.4, posterior="exact", **more),
     "linear": lambda **more: kb.KernelUCB(Linear() + 0.5, regularization=30.0, exploration=0.4, **more),
-    "leave one out": lambda **more: kb.KernelUCB(
-        WRONG, exploration=0.4, **{**more, "refit": more.get("refit") and Refit(criterion="leave_one_out", every=10)}
+    "likelihood": lambda **more: kb.KernelUCB(
+        WRONG,
+        exploration=0.4,
+        **{**more, "refit": more.get("refit") and Refit(criterion="marginal_likelihood", every=10)},
     ),
     "KernelThompson": lambda **more: kb.KernelThompson(WRONG, seed=3, propensity_draws=64, **more),
     "by features": lambda **more: kb.KernelThompson(
