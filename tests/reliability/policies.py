@@ -86,9 +86,6 @@ CASES: dict[str, Case] = {
     "KernelUCB windowed": Case(lambda: gaussian(posterior_factory("windowed", length=6)), rows),
     "KernelUCB forgetting": Case(lambda: gaussian(posterior_factory("forgetting", rate=0.8)), rows),
     "KernelUCB catalog": Case(gaussian, always(CATALOG)),
-    "KernelUCB that learns its kernel": Case(
-        lambda: kb.KernelUCB(Gaussian(length_scale=4.0), regularization=0.2, exploration=0.4, refit=5), rows
-    ),
     "KernelUCB strings": Case(lambda: kb.KernelUCB(Spectrum(n=2), regularization=0.2, exploration=0.4), words),
     "KernelUCB table": Case(lambda: kb.KernelUCB(Precomputed(table()), regularization=0.2), words),
     "KernelUCB function": Case(lambda: kb.KernelUCB(similar, regularization=0.2), rows),

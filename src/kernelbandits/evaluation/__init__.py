@@ -17,7 +17,7 @@ from kernelbandits.environments import Log, click_rewards
 from kernelbandits.evaluation.collect import collect_log, true_value
 from kernelbandits.evaluation.doubly_robust import DirectMethod, DoublyRobust, Switch
 from kernelbandits.evaluation.interval_coverage import Coverage, calibration, coverage, share_interval
-from kernelbandits.evaluation.kernel_report import Disagreement, KernelReport, kernel_report
+from kernelbandits.evaluation.kernel_fit import Disagreement, KernelReport, kernel_report
 from kernelbandits.evaluation.marginalized import MarginalizedIPS
 from kernelbandits.evaluation.off_policy import IPS, Estimate, Estimator, SelfNormalizedIPS, mean_reward
 from kernelbandits.evaluation.propensities import EstimatedLog, PropensityModel
