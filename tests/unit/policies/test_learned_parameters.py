@@ -353,10 +353,13 @@ class TestSafety:
         after = answers(done)
         assert before[0] == WRONG != after[0]
         n_interrupts = 0
-        for policy in interrupted_everywhere(made, learn):
+        places = [("policies", 3), ("posterior", 29), ("", 83)]
+        for policy in (
+            one for within, step in places for one in interrupted_everywhere(made, learn, step=step, within=within)
+        ):
             n_interrupts += 1
             assert any(are_same(answers(policy), one) for one in (before, after))
-        assert n_interrupts > 100
+        assert n_interrupts > 30
 
     def test_a_listener_that_refuses_undoes_the_search(self):
         policy = kb.Mixed(kb.KernelUCB(WRONG, exploration=0.4, refit=10), epsilon=0.2, seed=1)
