@@ -29,6 +29,7 @@ from studies import (
     mnist,
     off_policy,
     recipe,
+    refit,
     similarity,
     wheel,
 )
@@ -49,6 +50,7 @@ SECTIONS: Final[Mapping[str, ModuleType]] = {
     "coverage": coverage,
     "off_policy": off_policy,
     "large_actions": large_actions,
+    "refit": refit,
 }
 
 HEAD: Final = """\

@@ -234,7 +234,8 @@ class Parametrized:
                 raise TypeError(
                     f"{cls.__name__} has a method {declared.attribute}: name another attribute for {name!r}."
                 )
-            if declared.attribute in cls._reserved or callable(getattr(super(cls, cls), name, None)):
+            hides_method = declared.is_public and callable(getattr(super(cls, cls), name, None))
+            if declared.attribute in cls._reserved or hides_method:
                 raise TypeError(f"{cls.__name__} cannot have a parameter {name!r}: its base class uses that name.")
             if declared.is_public:
                 setattr(cls, name, _property(declared))

@@ -360,6 +360,7 @@ TARGETS: dict[str, Target] = {
     ),
     "posterior.OnlineRowSampling": calls(use_dictionary, oversampling=2.0, accuracy=0.5, projection=1.0, size=10),
     "posterior.Resampling": calls(use_dictionary, oversampling=2.0, size=10),
+    "posterior.Refit": calls(every=3, criterion="leave_one_out", most=5),
     "posterior.ResidualDictionary": calls(use_dictionary, size=2, tolerance=0.01, accuracy=lambda: None),
     "posterior.NamedPosterior": calls(use_factory, name="windowed", options=lambda: {"length": 20}),
     "posterior.PartitionedPosterior": calls(
@@ -382,6 +383,15 @@ TARGETS: dict[str, Target] = {
         rewards=lambda: np.linspace(0.0, 1.0, 8),
         regularization=lambda: [0.1, 1.0],
         seed=0,
+    ),
+    "posterior.optimize_kernel": calls(
+        kernel=gaussian,
+        points=lambda: rows(8),
+        rewards=lambda: np.linspace(0.0, 1.0, 8),
+        times=1,
+        regularization=0.5,
+        criterion="leave_one_out",
+        most=5,
     ),
     "posterior.posterior_factory": calls(use_factory, ("name",), name="exact"),
     "posterior.posterior_from": calls(use_factory, description="exact"),
@@ -638,6 +648,15 @@ TARGETS: dict[str, Target] = {
         horizon=3,
         repeats=2,
     ),
+    "evaluation.kernel_report": calls(
+        kernel=gaussian,
+        points=lambda: rows(8),
+        rewards=lambda: np.linspace(0.0, 1.0, 8),
+        times=1,
+        regularization=0.5,
+        sample=6,
+        seed=0,
+    ),
     "evaluation.mean_reward": calls(log=log_of_rows),
     "evaluation.share_interval": calls(n_hits=3, n_trials=10),
     "evaluation.simulate": calls(
@@ -742,7 +761,8 @@ LEFT_OUT: dict[str, str] = {
          "evaluation.Estimator", "evaluation.FittedModel", "evaluation.RewardModel"), INTERFACE,
     ),
     **dict.fromkeys(
-        ("evaluation.Coverage", "evaluation.Estimate", "evaluation.EstimatedLog", "evaluation.Trace"), RESULT
+        ("evaluation.Coverage", "evaluation.Disagreement", "evaluation.Estimate", "evaluation.EstimatedLog",
+         "evaluation.KernelReport", "evaluation.Trace"), RESULT
     ),
     "evaluation.NO_STAGE": "a constant",
     "evaluation.Recorder": "has no arguments",

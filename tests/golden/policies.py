@@ -29,7 +29,8 @@ def kernel_ucb(
 ) -> Any:
     """KernelUCB with all its parameters."""
     arguments = {
-        "budget": None, "accuracy": None, "device": "cpu", "reward_range": None, "ties": "lowest", "engine": "auto",
+        "budget": None, "accuracy": None, "device": "cpu", "refit": None,
+        "reward_range": None, "ties": "lowest", "engine": "auto",
         **other,
     }  # fmt: skip
     return kb.KernelUCB(

@@ -28,6 +28,37 @@ class TestKernelUCB(_OverRows):
         return lambda: kb.KernelUCB(Gaussian(length_scale=0.7), regularization=0.3, posterior=request.param)
 
 
+class TestKernelUCBThatLearnsItsKernel(_OverRows):
+    """Searches fall into every test: after 6, 12, 18, … rewards."""
+
+    @pytest.fixture(params=["one scale", "per column", "sum"])
+    def make_policy(self, request):
+        kernels = {
+            "one scale": Gaussian(length_scale=7.0),
+            "per column": Gaussian(length_scale=[0.7, 7.0, 0.07]),
+            "sum": 0.5 * Gaussian(length_scale=0.7) + 0.5 * Linear(),
+        }
+        return lambda: kb.KernelUCB(kernels[request.param], regularization=0.3, refit=6)
+
+
+class TestKernelThompsonThatLearnsItsKernel(_OverRows):
+    is_random = True
+
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.KernelThompson(Gaussian(length_scale=7.0), regularization=0.3, seed=4, refit=6)
+
+
+class TestMixedAroundALearnedKernel(_OverRows):
+    is_random = True
+
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.Mixed(
+            kb.KernelUCB(Gaussian(length_scale=7.0), regularization=0.3, refit=6), epsilon=0.3, seed=4
+        )
+
+
 class TestKernelUCBLinearPrimal(_OverRows):
     @pytest.fixture
     def make_policy(self):

@@ -9,13 +9,15 @@ with `SelfNormalizedIPS`; use `DoublyRobust` with a good kernel, and `Replay` to
 returns an `Estimate`: a value, its interval, and warnings as sentences; `lift` of an estimator is the difference to the
 logging policy. Logs of slates are evaluated by the same estimators. `PropensityModel` estimates propensities that were
 not logged. The intervals of `ConfidenceSequence` and `ABComparison` are valid at any time, even if inspected after
-every round. `coverage` measures whether the intervals of a policy have their nominal coverage.
+every round. `coverage` measures whether the intervals of a policy have their nominal coverage, and `kernel_report`
+whether a kernel fits.
 """
 
 from kernelbandits.environments import Log, click_rewards
 from kernelbandits.evaluation.collect import collect_log, true_value
 from kernelbandits.evaluation.doubly_robust import DirectMethod, DoublyRobust, Switch
 from kernelbandits.evaluation.interval_coverage import Coverage, calibration, coverage, share_interval
+from kernelbandits.evaluation.kernel_fit import Disagreement, KernelReport, kernel_report
 from kernelbandits.evaluation.marginalized import MarginalizedIPS
 from kernelbandits.evaluation.off_policy import IPS, Estimate, Estimator, SelfNormalizedIPS, mean_reward
 from kernelbandits.evaluation.propensities import EstimatedLog, PropensityModel
@@ -32,11 +34,13 @@ __all__ = [
     "ConfidenceSequence",
     "Coverage",
     "DirectMethod",
+    "Disagreement",
     "DoublyRobust",
     "Estimate",
     "EstimatedLog",
     "Estimator",
     "FittedModel",
+    "KernelReport",
     "Log",
     "MarginalizedIPS",
     "PropensityModel",
@@ -51,6 +55,7 @@ __all__ = [
     "collect_log",
     "compare_on_log",
     "coverage",
+    "kernel_report",
     "mean_reward",
     "share_interval",
     "simulate",

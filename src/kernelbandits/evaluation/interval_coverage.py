@@ -17,7 +17,7 @@ from kernelbandits.evaluation.simulation import DelayedRewardQueue, start_world
 from kernelbandits.evaluation.trace import Trace
 from kernelbandits.policies.base import Policy
 from kernelbandits.policies.posterior_policy import PosteriorPolicy
-from kernelbandits.theory.exploration import Exploration, RoundState
+from kernelbandits.theory.exploration import RoundState
 from kernelbandits.validation import check_callable, check_confidence, check_int, check_seed, check_vector, pluralize
 
 __all__ = ["Coverage", "calibration", "coverage", "share_interval"]
@@ -101,7 +101,7 @@ def coverage(
     failures = [_first_failure(start_world(environment, run), make_policy(run), horizon) for run in seeds]
     rounds = tuple(first for first in failures if first is not None)
     low, high = share_interval(len(rounds), repeats)
-    claim = _claim(_model_of(make_policy(seed)).exploration)
+    claim = _claim(_model_of(make_policy(seed)))
     return Coverage(
         n_failed=len(rounds), n_runs=repeats, low=low, high=high, failure_probability=claim, first_failures=rounds
     )
@@ -211,6 +211,6 @@ def _model_of(policy: Policy) -> PosteriorPolicy:
     return inside
 
 
-def _claim(exploration: Exploration) -> float | None:
-    stated = getattr(exploration, "failure_probability", None)
-    return None if exploration.is_tuned or stated is None else float(stated)
+def _claim(model: PosteriorPolicy) -> float | None:
+    stated = getattr(model.exploration, "failure_probability", None)
+    return None if model.exploration.is_tuned or model.unproved or stated is None else float(stated)

@@ -30,7 +30,6 @@ from kernelbandits.experiments.policy_spec import (
     plain_value,
 )
 from kernelbandits.policies.base import Policy
-from kernelbandits.posterior import Posterior
 from kernelbandits.types import Parameters
 from kernelbandits.validation import (
     MOST_ROUNDS,
@@ -354,11 +353,9 @@ def _is_name(name: Any) -> bool:
 
 
 def _claims(policy: Policy) -> Parameters | None:
-    """Guarantee of the policy's exploration schedule; None if it is tuned or the posterior forgets."""
+    """Guarantee of the policy's exploration schedule; None if it is tuned or the model voids it."""
     schedule = getattr(policy, "exploration", None)
-    posterior = getattr(policy, "posterior", None)
-    forgets = isinstance(posterior, Posterior) and posterior.capabilities.forgets
-    if schedule is None or forgets or getattr(schedule, "is_tuned", True):
+    if schedule is None or bool(getattr(policy, "unproved", "")) or getattr(schedule, "is_tuned", True):
         return None
     return {"assumes": schedule.assumes, "failure_probability": getattr(schedule, "failure_probability", None)}
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from kernelbandits._text import repr_of_fields
@@ -75,6 +76,18 @@ class Kernel(Shared, ABC):
     def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
         """Gradients Σ_f w_if ∂φ_f(x_i)/∂x_i of the features, as in `gradient`; weights have one column per feature."""
         raise no_gradient(self)
+
+    def log_parameters(self) -> Vector:
+        """Logarithms of the parameters that can be learned from rewards: length scales, and the weights of a sum."""
+        return np.zeros(0)
+
+    def with_log_parameters(self, values: Vector) -> Kernel:
+        """The same kernel with other `log_parameters`. The weights of a sum keep their total."""
+        return self
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        """Derivative of Σ wᵢⱼ k(xᵢ, xⱼ) with respect to `log_parameters`, for symmetric weights w."""
+        return np.zeros(0)
 
     @property
     def is_certified(self) -> bool:

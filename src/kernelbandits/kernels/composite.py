@@ -25,12 +25,24 @@ __all__ = ["Columns", "Normalized", "Product", "Scaled", "Sum"]
 
 
 @dataclass(frozen=True, repr=False)
-class Scaled(Kernel):
-    """Scaled kernel: factor · k."""
+class Around(Kernel):
+    """Base class of kernels made of one other kernel, whose parameters are theirs."""
+
+    kernel: Kernel
+
+    def log_parameters(self) -> Vector:
+        return self.kernel.log_parameters()
+
+    def with_log_parameters(self, values: Vector) -> Around:
+        return replace(self, kernel=self.kernel.with_log_parameters(values))
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(Around):
+    """Scaled kernel: factor · k. In a sum the factor is a weight; elsewhere it is not learned."""
 
     takes_any_array = True
 
-    kernel: Kernel
     factor: float
 
     def __post_init__(self) -> None:
@@ -58,6 +70,9 @@ class Scaled(Kernel):
 
     def feature_gradient(self, points: Points, weights: Matrix) -> Matrix:
         return self.kernel.feature_gradient(points, sqrt(self.factor) * weights)
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        return self.factor * self.kernel.parameter_gradient(points, weights)
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,6 +167,43 @@ class Sum(_Several):
         own = zip(self.parts, np.split(weights, ends, axis=1), strict=True)
         return reduce(np.add, (part.feature_gradient(points, some) for part, some in own))
 
+    def log_parameters(self) -> Vector:
+        return weighted_parameters(self.parts)
+
+    def with_log_parameters(self, values: Vector) -> Sum:
+        return Sum(tuple(weighted_parts(self.parts, values)))
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        return weighted_gradient([(part, points, weights) for part in self.parts])
+
+
+def weighted_parameters(parts: Sequence[Kernel]) -> Vector:
+    """Logarithms of the weights of several parts, then the parameters of each."""
+    weights = [part.factor if isinstance(part, Scaled) else 1.0 for part in parts]
+    return np.concatenate([np.log(weights), *(part.log_parameters() for part in parts)])
+
+
+def weighted_parts(parts: Sequence[Kernel], values: Vector) -> list[Kernel]:
+    """The parts with other `weighted_parameters`. Their weights are a convex combination times the total so far."""
+    shares = np.exp(values[: len(parts)] - values[: len(parts)].max())
+    shares *= sum(part.factor if isinstance(part, Scaled) else 1.0 for part in parts) / shares.sum()
+    bare = [part.kernel if isinstance(part, Scaled) else part for part in parts]
+    found = with_values(bare, values[len(parts) :])
+    return [Scaled(part, weight) for part, weight in zip(found, shares.tolist(), strict=True)]
+
+
+def weighted_gradient(parts: Sequence[tuple[Kernel, Points, Matrix]]) -> Vector:
+    """Gradient by `weighted_parameters`, from every part with its points and weights."""
+    sums = np.array([np.vdot(weights, part.gram(points)) for part, points, weights in parts])
+    shares = np.array([part.factor if isinstance(part, Scaled) else 1.0 for part, _, _ in parts])
+    own = [part.parameter_gradient(points, weights) for part, points, weights in parts]
+    return np.concatenate([sums - shares / shares.sum() * sums.sum(), *own])
+
+
+def _own_values(parts: Sequence[Kernel], values: Vector) -> list[Vector]:
+    """Split the values of all parts into those of each."""
+    return np.split(values, np.cumsum([len(part.log_parameters()) for part in parts])[:-1])
+
 
 @dataclass(frozen=True, repr=False)
 class Product(_Several):
@@ -192,6 +244,24 @@ class Product(_Several):
         )
         return reduce(np.add, slopes)
 
+    def log_parameters(self) -> Vector:
+        return np.concatenate([part.log_parameters() for part in self.parts])
+
+    def with_log_parameters(self, values: Vector) -> Product:
+        return Product(tuple(with_values(self.parts, values)))
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        grams, found = [part.gram(points) for part in self.parts], []
+        for place, part in enumerate(self.parts):
+            others = grams[:place] + grams[place + 1 :]
+            found.append(part.parameter_gradient(points, reduce(operator.mul, others, weights)))
+        return np.concatenate(found)
+
+
+def with_values(parts: Sequence[Kernel], values: Vector) -> list[Kernel]:
+    """The parts with other parameters, given one after the other."""
+    return [part.with_log_parameters(own) for part, own in zip(parts, _own_values(parts, values), strict=True)]
+
 
 def paired_features(first: Matrix, second: Matrix) -> Matrix:
     """Row-wise products of every entry of the first with every entry of the second."""
@@ -208,10 +278,8 @@ def weights_of_factor(weights: Matrix, features: Sequence[Matrix], place: int) -
 
 
 @dataclass(frozen=True, repr=False)
-class Normalized(Kernel):
+class Normalized(Around):
     """Cosine-normalized kernel k(x, z) / sqrt(k(x, x) k(z, z)), so that k(x, x) = 1; if k(x, x) = 0, it stays 0."""
-
-    kernel: Kernel
 
     def __post_init__(self) -> None:
         check_kernel(self.kernel)
@@ -249,16 +317,21 @@ class Normalized(Kernel):
         """Gradient of ½ ln k(x, x), times these values; half the gradient of k(x, x) is that of k(x, z) at z = x."""
         return self.kernel.gradient(points, points, np.diag(values * self._inverse_norms(points) ** 2))
 
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        inverse = self._inverse_norms(points)
+        inner = weights * inverse[:, None] * inverse[None, :]
+        through_norms = np.einsum("ij,ij->i", inner, self.kernel.gram(points)) * inverse**2
+        return self.kernel.parameter_gradient(points, inner - np.diag(through_norms))
+
     def _inverse_norms(self, points: Points) -> Vector:
         norms = np.sqrt(np.maximum(self.kernel.diagonal(points), 0.0))
         return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
 
 
 @dataclass(frozen=True, repr=False)
-class Columns(Kernel):
+class Columns(Around):
     """Kernel applied to some columns only."""
 
-    kernel: Kernel
     columns: Sequence[int]
 
     def __post_init__(self) -> None:
@@ -296,6 +369,9 @@ class Columns(Kernel):
         spread = np.zeros(as_rows(points).shape)
         np.add.at(spread.T, list(self.columns), gradient.T)
         return spread
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        return self.kernel.parameter_gradient(self._seen(points), weights)
 
     def _seen(self, points: Points) -> Points:
         rows = as_rows(points)

@@ -11,7 +11,7 @@ import numpy as np
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels._distances import dense, squared_norms
 from kernelbandits.kernels.base import Kernel, check_kernel
-from kernelbandits.kernels.composite import Normalized, Product, Scaled, Sum
+from kernelbandits.kernels.composite import Around, Normalized, Product, Scaled, Sum
 from kernelbandits.kernels.discrete import Delta
 from kernelbandits.kernels.pairs import PairPoints, PairRows
 from kernelbandits.kernels.points import PointKind
@@ -80,7 +80,7 @@ COMPOSITES: Final = (Normalized, Product, Scaled, Sum)
 
 
 @dataclass(frozen=True, repr=False)
-class Blocks(Kernel):
+class Blocks(Around):
     """Kernel on rows in the disjoint encoding, where each label has its own block of columns and the rest are zero.
 
     The disjoint encoding of a context x for N actions has N·d columns, all but d of them zero. This is the same kernel
@@ -101,8 +101,6 @@ class Blocks(Kernel):
            [0.243, 1.   ]])
     """
 
-    kernel: Kernel
-
     def __post_init__(self) -> None:
         check_kernel(self.kernel)
         _reject_directions(self.kernel)
@@ -122,6 +120,16 @@ class Blocks(Kernel):
     def diagonal(self, points: Points) -> Vector:
         pairs = self.kind.check(points)
         return np.broadcast_to(self.kernel.diagonal(pairs.contexts), (self.kind.count(pairs),)).copy()
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        pairs = self.kind.spread(self.kind.check(points))
+        is_same = Delta().gram(pairs.actions) > 0.0
+        within = self.kernel.parameter_gradient(pairs.contexts, np.where(is_same, weights, 0.0))
+        # Of different labels: the off-diagonal blocks of the Gram matrix of both forms.
+        lengths, across = _lengths(pairs), np.where(is_same, 0.0, 0.5 * weights)
+        both = np.vstack([np.outer(lengths, [1.0, 0.0]), np.outer(lengths, [0.0, 1.0])])
+        zero = np.zeros_like(across)
+        return within + self.kernel.parameter_gradient(both, np.block([[zero, across], [across, zero]]))
 
 
 def _lengths(points: PairRows) -> Vector:

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from kernelbandits._saved_state import below
 from kernelbandits.errors import DamagedFile, InvalidContexts
 from kernelbandits.kernels.base import Kernel, check_kernel
-from kernelbandits.kernels.composite import paired_features, weights_of_factor
+from kernelbandits.kernels.composite import (
+    paired_features,
+    weighted_gradient,
+    weighted_parameters,
+    weighted_parts,
+    weights_of_factor,
+    with_values,
+)
 from kernelbandits.kernels.points import PointKind, Shared, check_kind, describe_kind
 from kernelbandits.types import Indices, Matrix, Pairs, Parameters, Point, Points, Vector
 
@@ -82,7 +89,7 @@ class PairPoints(Shared):
         self.action.validate_comparable(known.actions, points.actions)
 
     def stack(self, *collections: PairRows) -> PairRows:
-        pairs = [self._spread(points) for points in collections]
+        pairs = [self.spread(points) for points in collections]
         contexts = self.context.stack(*(points.contexts for points in pairs))
         return PairRows(contexts, self.action.stack(*(points.actions for points in pairs)), is_shared=False)
 
@@ -95,7 +102,7 @@ class PairPoints(Shared):
 
     def grow(self, store: Any, count: int, points: PairRows) -> tuple[Any, Any]:
         contexts, actions = (None, None) if store is None else store
-        points = self._spread(points)
+        points = self.spread(points)
         return self.context.grow(contexts, count, points.contexts), self.action.grow(actions, count, points.actions)
 
     def view(self, store: Any, count: int) -> PairRows:
@@ -103,7 +110,7 @@ class PairPoints(Shared):
         return PairRows(self.context.view(contexts, count), self.action.view(actions, count), is_shared=False)
 
     def pack(self, points: PairRows) -> dict[str, NDArray[Any]]:
-        points = self._spread(points)
+        points = self.spread(points)
         halves = {"context": self.context.pack(points.contexts), "action": self.action.pack(points.actions)}
         return {f"{half}.{name}": array for half, arrays in halves.items() for name, array in arrays.items()}
 
@@ -127,7 +134,7 @@ class PairPoints(Shared):
     def __repr__(self) -> str:
         return f"PairPoints({self.context!r}, {self.action!r})"
 
-    def _spread(self, points: PairRows) -> PairRows:
+    def spread(self, points: PairRows) -> PairRows:
         """The same pairs with one context per pair."""
         return self.take(points, np.arange(self.count(points))) if points.is_shared else points
 
@@ -212,6 +219,18 @@ class PairProduct(_PairKernel):
             self.kind.check(points).actions, weights_of_factor(weights, [contexts, actions], 1)
         )
 
+    def log_parameters(self) -> Vector:
+        return np.concatenate([self.context.log_parameters(), self.action.log_parameters()])
+
+    def with_log_parameters(self, values: Vector) -> PairProduct:
+        return PairProduct(*with_values((self.context, self.action), values))
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        pairs = self.kind.spread(self.kind.check(points))
+        contexts, actions = self._halves(pairs, None)
+        of_context = self.context.parameter_gradient(pairs.contexts, weights * actions)
+        return np.concatenate([of_context, self.action.parameter_gradient(pairs.actions, weights * contexts)])
+
 
 @dataclass(frozen=True, repr=False)
 class PairSum(_PairKernel):
@@ -244,3 +263,13 @@ class PairSum(_PairKernel):
         actions = self.kind.check(points).actions
         n_features = self.action.n_features(actions)
         return self.action.feature_gradient(actions, weights[:, weights.shape[1] - int(n_features or 0) :])
+
+    def log_parameters(self) -> Vector:
+        return weighted_parameters((self.context, self.action))
+
+    def with_log_parameters(self, values: Vector) -> PairSum:
+        return PairSum(*weighted_parts((self.context, self.action), values))
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        pairs = self.kind.spread(self.kind.check(points))
+        return weighted_gradient([(self.context, pairs.contexts, weights), (self.action, pairs.actions, weights)])

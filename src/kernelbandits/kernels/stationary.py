@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan, sqrt
 from typing import Final
 
@@ -15,6 +15,7 @@ from kernelbandits.kernels._distances import (
     Metric,
     Scale,
     as_rows,
+    dense,
     dense_pair,
     distances,
     row_pair,
@@ -56,7 +57,7 @@ class Stationary(Kernel):
 
     def _slope(self, squared: Matrix) -> Matrix:
         """∂k/∂s at the squared distances s = ‖(x − z) / ℓ‖²."""
-        raise no_gradient(self)
+        raise NotSupported(f"The derivative of {type(self).__name__} is not implemented.")
 
     def gradient(self, first: Points, second: Points, weights: Matrix) -> Matrix:
         if not declares(self, "_slope"):  # a subclass with a `gram` of its own
@@ -68,6 +69,22 @@ class Stationary(Kernel):
         apart = (first - origin) * slopes.sum(axis=1)[:, None] - slopes @ (second - origin)
         gradient: Matrix = 2.0 * apart / self._scales(first.shape[1]) ** 2
         return gradient
+
+    def log_parameters(self) -> Vector:
+        return np.log(np.atleast_1d(np.asarray(self.length_scale, dtype=np.float64)))
+
+    def with_log_parameters(self, values: Vector) -> Stationary:
+        scales = np.exp(values).tolist()
+        return replace(self, length_scale=scales[0] if isinstance(self.length_scale, float) else tuple(scales))
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        squared = self._squared_distances(points, None)
+        inner = -2.0 * weights * self._slope(squared)
+        if isinstance(self.length_scale, float):
+            return np.array([np.vdot(inner, squared)])
+        rows = dense(as_rows(points))
+        rows = (rows - rows.mean(axis=0)) / self._scale(rows)
+        return np.asarray(2.0 * (inner.sum(axis=1) @ rows**2 - np.einsum("nd,nd->d", rows, inner @ rows)))
 
     def __post_init__(self) -> None:
         if isinstance(self.length_scale, list | tuple) or getattr(self.length_scale, "ndim", 0) == 1:
@@ -191,6 +208,15 @@ class Laplacian(Stationary):
         ]
         gradient: Matrix = -np.column_stack(columns) / self._scales(first.shape[1])
         return gradient
+
+    def parameter_gradient(self, points: Points, weights: Matrix) -> Vector:
+        apart = self._distances(points, None, "cityblock")
+        inner = weights * np.exp(-apart)
+        if isinstance(self.length_scale, float):
+            return np.array([np.vdot(inner, apart)])
+        rows = dense(as_rows(points))
+        columns = (rows / self._scale(rows)).T
+        return np.array([np.vdot(inner, np.abs(np.subtract.outer(column, column))) for column in columns])
 
 
 MATERN: Final[dict[float, Callable[[Matrix], Matrix]]] = {

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
-from math import inf, isnan
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import inf, isnan, sqrt
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelbandits._parameters import Parameter, ValueType, described, parameter
-from kernelbandits._saved_state import saved_part
+from kernelbandits._saved_state import saved_array, saved_count, saved_part
 from kernelbandits._transactions import handles_transaction
-from kernelbandits.errors import CannotSave, ForeignFile, GuaranteeVoid, InvalidParameter, NotSupported, warn_user
+from kernelbandits.errors import (
+    CannotSave,
+    ForeignFile,
+    GuaranteeVoid,
+    InvalidParameter,
+    NotSupported,
+    NumericalError,
+    warn_user,
+)
 from kernelbandits.kernels import Kernel, KernelLike, PointKind, Rows
 from kernelbandits.policies.base import KERNEL, REWARD_RANGE, SEED, Policy
 from kernelbandits.policies.explanation import Explanation, explanation_of
@@ -33,6 +42,15 @@ from kernelbandits.posterior.base import checked_regularization
 from kernelbandits.posterior.device import checked_device
 from kernelbandits.posterior.dictionaries import checked_accuracy, checked_budget
 from kernelbandits.posterior.factory import NamedPosterior, make_posterior
+from kernelbandits.posterior.parameter_search import (
+    ParameterSearch,
+    Refit,
+    as_refit,
+    as_vector,
+    at_vector,
+    check_searchable,
+    refit_from,
+)
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions
 from kernelbandits.selection.box import N_STARTS
@@ -85,9 +103,17 @@ ACCURACY: Final = ValueType(checked_accuracy)
 DEVICE: Final = ValueType(checked_device)
 """The `device` of a policy: "cpu", or the name of a GPU. It does not change the choices, so it is not described."""
 
+logger: Final = logging.getLogger(__name__)
+
+LARGEST_LOG: Final = 700.0
+"""Largest logarithm of a parameter in a file; its exponential is a finite number."""
+
+REFIT: Final = ValueType(as_refit, described, described, refit_from)
+"""The `refit` of a policy: when it learns the parameters of its kernel; None: never."""
+
 NOT_PROVED: Final = (
-    "No interval is proved for a posterior that forgets or predicts log-odds, so this exploration schedule claims more "
-    "than it keeps. Tune a number instead: exploration=0.5 is a start."
+    "No interval is proved for {model}, so this exploration schedule claims more than it keeps. Tune a number instead: "
+    "exploration=0.5 is a start."
 )
 
 
@@ -172,6 +198,8 @@ class PosteriorPolicy(Policy):
         self.posterior = posterior
         """Posterior given the data learned so far: `policy.posterior.predict(contexts)` returns mean and width."""
         self._exploration = self._first_exploration()
+        self._exploration_unit = 1.0  # factor on an exploration that is a number, where γ is learned
+        self._search_due: int | None = None  # number of rewards at which parameters are learned next
         self._pending_points: PendingPoints | None = None  # derived from the pending decisions; None: to be computed
         self._pending_effect: Pending | None = None  # their effect on widths; None: to be computed
         self._has_warned = False
@@ -228,7 +256,7 @@ class PosteriorPolicy(Policy):
         selector: Selector | None = None,
     ) -> float:
         if isinstance(self._exploration, Constant):  # independent of the round
-            return self._exploration.value
+            return self._exploration.value * self._exploration_unit
         gain = None if selector is None else selector.log_det_gain()  # avoids a posterior update every round
         if gain is None:
             gain = self.posterior.log_det_gain
@@ -247,15 +275,20 @@ class PosteriorPolicy(Policy):
                 f"{self._exploration.describe()} in round {round_index}."
             )
         if self._exploration.is_tuned:
-            return exploration
-        offered = self.posterior.capabilities
-        is_unproved = offered.forgets or offered.predicts_log_odds
-        broken = NOT_PROVED if is_unproved else self._exploration.violated_assumption(situation)
+            return exploration * self._exploration_unit
+        unproved = self.unproved
+        broken = NOT_PROVED.format(model=unproved) if unproved else self._exploration.violated_assumption(situation)
         if broken and not self._has_warned:
             warn_user(broken, GuaranteeVoid)
             self._has_warned = True
         # A confidence statement about the mean holds for the narrower width only with this factor.
         return exploration * (waiting.inflation if waiting else 1.0) * self.posterior.inflation
+
+    @property
+    def unproved(self) -> str:
+        """What about the model voids every confidence statement; empty if there is nothing."""
+        offered = self.posterior.capabilities
+        return "a posterior that forgets or predicts log-odds" if offered.forgets or offered.predicts_log_odds else ""
 
     def _waiting(self) -> Pending | None:
         if not self._ledger.pending:
@@ -310,11 +343,27 @@ class PosteriorPolicy(Policy):
         else:
             self.posterior._observe_one(self._point(decision), reward)
         self._pending_effect = None  # widths of pending points depend on the observed data
+        if self._search_due is not None:
+            self._search_if_due()
 
     def _update_many(self, decisions: Sequence[Decision], rewards: Vector) -> None:
-        points = self.posterior.kernel.kind.stack(*(self._point(decision) for decision in decisions))
-        self.posterior.observe(points, rewards)
+        first, n_rewards = 0, len(decisions)
+        while first < n_rewards:  # parameters are learned after the same rewards as one at a time
+            stop = n_rewards if self._search_due is None else first + self._search_due - self.posterior.n_observations
+            points = self.posterior.kernel.kind.stack(*(self._point(decision) for decision in decisions[first:stop]))
+            self.posterior.observe(points, rewards[first:stop])
+            first = stop
+            if self._search_due is not None:
+                self._search_if_due()
         self._pending_effect = None
+
+    def _search_if_due(self) -> None:
+        """Learn the parameters of the model if enough rewards have come since the last time."""
+
+    def _adopt(self, posterior: Posterior) -> None:
+        """Continue with another posterior, which has learned the same."""
+        self.posterior = posterior
+        self._pending_points = self._pending_effect = None
 
     def _amend_reward(self, decision: Decision, was: float, now: float, number: int | None) -> None:
         self.posterior.amend(self._point(decision), was=[was], now=[now], numbers=[number])
@@ -327,6 +376,8 @@ class PosteriorPolicy(Policy):
     def _warm_start(self, points: Points, rewards: Vector, times: ArrayLike) -> None:
         self.posterior.observe(points, rewards, times=times)
         self._pending_effect = None
+        if self._search_due is not None:
+            self._search_if_due()
 
     def _check_refit(self, values: Mapping[str, Any]) -> None:
         super()._check_refit({name: value for name, value in values.items() if name != "reward_range"})
@@ -392,6 +443,17 @@ class KernelPolicy(PosteriorPolicy):
     budget: int | None = parameter(BUDGET, default=None)
     accuracy: float | None = parameter(ACCURACY, default=None)
     device: str = parameter(DEVICE, default="cpu", is_described=False)
+    refit: Parameter[Literal["auto"] | int | Refit | None, Callable[..., Any]] = parameter(
+        REFIT, default=None, attribute="_refit_rule", is_public=False
+    )
+
+    def _setup(self) -> None:
+        self._found: Vector | None = None  # parameters that were learned, as in `as_vector`; None: those given
+        rule: Refit | None = vars(self)["_refit_rule"]
+        if rule is not None:
+            self._check_searchable()
+        super()._setup()
+        self._search_due = None if rule is None else rule.next_after(0)
 
     def _new_posterior(self) -> Posterior:
         form = vars(self)["_form"]
@@ -401,6 +463,7 @@ class KernelPolicy(PosteriorPolicy):
                 f"A budget, an accuracy or a device is for posterior='auto', got {describe_posterior(form)!r}. Leave "
                 "the posterior out."
             )
+        kernel, regularization = self._current_parameters()
         if self.device != "cpu":
             if self.accuracy is not None:
                 raise NotSupported(
@@ -408,11 +471,94 @@ class KernelPolicy(PosteriorPolicy):
                     "device out: a model with an accuracy is computed on the processor."
                 )
             if self.budget is not None:
-                return AutoPosterior(
-                    self.kernel, regularization=self.regularization, budget=self.budget, device=self.device
-                )
-            return DevicePosterior(self.kernel, regularization=self.regularization, device=self.device)
+                return AutoPosterior(kernel, regularization=regularization, budget=self.budget, device=self.device)
+            return DevicePosterior(kernel, regularization=regularization, device=self.device)
         if is_approximate:
             given = {"budget": self.budget, "accuracy": self.accuracy}
             form = posterior_factory("auto", **{name: value for name, value in given.items() if value is not None})
-        return make_posterior(form, self.kernel, self.regularization)
+        return make_posterior(form, kernel, regularization)
+
+    # -- parameters that follow the data -----------------------------------------------------------------------------
+
+    def _check_searchable(self) -> None:
+        """Raise NotSupported for a model whose parameters cannot be learned from what it stores."""
+        form = vars(self)["_form"]
+        if self.budget is not None or self.accuracy is not None:
+            raise NotSupported(
+                "Parameters are learned from all observations, and beyond a budget or with an accuracy only a "
+                f"dictionary is used, got budget={self.budget} and accuracy={self.accuracy}. Leave `refit` out, or "
+                "these two."
+            )
+        if form not in (posterior_factory("auto"), posterior_factory("exact")):
+            raise NotSupported(
+                f"Parameters are learned for posterior='auto' and 'exact', got {describe_posterior(form)!r}. Leave "
+                "`refit` out, or the posterior."
+            )
+        check_searchable(self.kernel)
+
+    def _current_parameters(self) -> tuple[Kernel, float]:
+        """Return the kernel and the regularization in use."""
+        return (self.kernel, self.regularization) if self._found is None else at_vector(self.kernel, self._found)
+
+    @property
+    def unproved(self) -> str:
+        is_fixed = vars(self)["_refit_rule"] is None
+        return super().unproved if is_fixed else "kernel parameters that are chosen by the rewards"
+
+    def _search_if_due(self) -> None:
+        if self._search_due is None or self.posterior.n_observations < self._search_due:
+            return
+        rule: Refit = vars(self)["_refit_rule"]
+        self._note_references("_search_due")
+        self._search_due = rule.next_after(self.posterior.n_observations)
+        start = as_vector(self.kernel, self.regularization)
+        points, _, counts, sums = self.posterior.support()
+        search = ParameterSearch(self.kernel, start, points, counts, sums, criterion=rule.criterion, most=rule.most)
+        found = search.better_than(start if self._found is None else self._found)
+        if found is not None:
+            self._use(found)
+
+    def _use(self, found: Vector) -> None:
+        """Continue with these parameters, unless the posterior rejects them."""
+        state, before = self.posterior.state(), self._found
+        self._note_references()
+        self._found = found
+        posterior = self._new_posterior()
+        try:
+            posterior.restore(state)
+            posterior.predict(posterior.kernel.kind.take(posterior.support()[0], np.zeros(1, dtype=np.intp)))
+        except NumericalError as error:
+            self._found = before
+            logger.warning("Learned parameters are not used: %s", error)
+            return
+        self._adopt(self._own_posterior(posterior))
+        logger.debug("Parameters are %r and %g now.", posterior.kernel, posterior.regularization)
+
+    def _adopt(self, posterior: Posterior) -> None:
+        super()._adopt(posterior)
+        self._exploration_unit = min(1.0, sqrt(posterior.regularization / self.regularization))
+
+    def _continue_from(self, before: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        has_same = all(before[name] == vars(self)[name] for name in ("_refit_rule", "_regularization"))
+        if "refit" in state and not (has_same and before["_kernel"].describe() == self.kernel.describe()):
+            state = {name: part for name, part in state.items() if name != "refit"}
+        super()._continue_from(before, state)
+
+    def _state(self) -> Parameters:
+        if self._search_due is None:
+            return super()._state()
+        found = np.zeros(0) if self._found is None else self._found
+        return {**super()._state(), "refit": {"found": found, "due": self._search_due}}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        rule: Refit | None = vars(self)["_refit_rule"]
+        if rule is not None and "refit" in state:
+            saved = saved_part(state, "refit")
+            self._search_due = saved_count(saved, "due", least=1)
+            if len(saved_array(saved, "found", "f", (None,))):
+                start = as_vector(self.kernel, self.regularization)
+                self._found = saved_array(saved, "found", "f", start.shape, least=-LARGEST_LOG, most=LARGEST_LOG)
+                self._adopt(self._own_posterior(self._new_posterior()))
+        super()._restore(state)
+        if rule is not None and "refit" not in state:
+            self._search_due = rule.next_after(self.posterior.n_observations)

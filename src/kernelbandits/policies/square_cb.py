@@ -135,7 +135,7 @@ class KernelSquareCB(KernelPolicy, RandomizedPolicy):
 
     Parameters
     ----------
-    kernel, regularization, posterior, budget, accuracy, device, reward_range
+    kernel, regularization, posterior, budget, accuracy, device, refit, reward_range
         As in KernelUCB.
     gap_weight
         λ: a number (a large value is greedy; unit: one over the reward), or a schedule

@@ -71,7 +71,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
 
     Parameters
     ----------
-    kernel, regularization, posterior, budget, accuracy, device, reward_range
+    kernel, regularization, posterior, budget, accuracy, device, refit, reward_range
         As in KernelUCB; the regularization is the noise variance of the process.
     exploration
         η, the standard deviation of a draw in widths: a number, or a schedule of `kernelbandits.theory`. None:
@@ -250,7 +250,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
         return draw_paths(
             self.posterior,
             n_draws,
-            prior=feature_map(self.kernel, points, self.n_features, rng),
+            prior=feature_map(self.posterior.kernel, points, self.n_features, rng),
             rng=rng,
             spread=self._draw_scale(n_actions) / sqrt(self.posterior.regularization),
             pending=pending,
@@ -269,7 +269,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
 
     def _draws_paths(self, points: Points, n_actions: int) -> bool:
         if self.draws == "auto":
-            return self._is_correctable and n_actions > MOST_JOINT and has_feature_map(self.kernel, points)
+            return self._is_correctable and n_actions > MOST_JOINT and has_feature_map(self.posterior.kernel, points)
         return self.draws == "features"
 
     @property

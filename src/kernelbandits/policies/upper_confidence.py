@@ -14,7 +14,7 @@ from kernelbandits.errors import NotSupported
 from kernelbandits.policies.posterior_policy import EXPLORATION, KernelPolicy, PosteriorPolicy, ScoredPrediction
 from kernelbandits.policies.rounds import KnownRounds
 from kernelbandits.policies.slates import Ranking
-from kernelbandits.posterior import Placed
+from kernelbandits.posterior import Placed, Posterior
 from kernelbandits.selection.actions import Actions, CatalogActions
 from kernelbandits.selection.box import BoxActions
 from kernelbandits.selection.selectors import Selectors
@@ -50,6 +50,10 @@ class UpperConfidencePolicy(PosteriorPolicy):
         self._uses_selectors = self._ties != "exact"  # engines agree up to rounding, which would then decide
         self._selectors = Selectors()
 
+    def _adopt(self, posterior: Posterior) -> None:
+        super()._adopt(posterior)
+        self._selectors = Selectors()
+
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def _pick(self, actions: Actions) -> Selection:
@@ -61,7 +65,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
         if selector is None:
             return self._pick_from_all(actions)
         if type(schedule) is Constant:
-            exploration = schedule.value
+            exploration = schedule.value * self._exploration_unit
         else:
             exploration = self._exploration_now(actions.n_actions, None, self._ledger.round_index, selector)
         selection = selector.select(actions, exploration, self._break_tie)
@@ -167,7 +171,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def has_compiled_loop(self) -> bool:
         """As in `Policy`: True if the posterior supports it and there is no schedule, random tie or pending reward."""
         is_plain = isinstance(self._exploration, Constant) and self._ties == "lowest" and not self._ledger.pending
-        return is_plain and self._uses_selectors and self.posterior.supports_batch_play
+        return is_plain and self._search_due is None and self._uses_selectors and self.posterior.supports_batch_play
 
     def _play(self, known: KnownRounds, plays: Plays, rounds: range) -> None:
         t, stop, notes, n_notes = rounds.start, rounds.stop, self._journal.notes, -1
@@ -273,6 +277,12 @@ class KernelUCB(KernelPolicy, UpperConfidencePolicy):
     device
         "cpu", or "cuda" for the exact model on a GPU (extra `gpu`). The choices are the same, so it is not part of the
         fingerprint or of saved files.
+    refit
+        "auto" learns length scales, weights of sums and the regularization from the rewards after 20, 40, 80, …
+        of them, a number after every so many; a `posterior.Refit` also names the criterion. None keeps them as given.
+        `kernel` and `regularization` are where every search begins, `policy.posterior` has those in use. A number given
+        as `exploration` is multiplied by sqrt(γ in use / γ given) where that is below 1, so that an unknown action
+        never gets a larger bonus than with the given γ. No confidence statement is proved then.
     reward_range
         Range of valid rewards; others are rejected. None accepts any finite number.
     ties

@@ -9,7 +9,8 @@ observations, and one in which older observations have smaller weights. `Partiti
 label if different labels have similarity zero. `PerActionPosterior` is the linear model with weights per action.
 `DevicePosterior` is the exact posterior on a GPU (extra `gpu`). `NystroemPosterior` approximates on a dictionary of
 points and certifies its error; `AutoPosterior(…, budget=1000)` uses it beyond a budget.
-`fit_kernel` selects kernel parameters on a warm-up sample.
+`fit_kernel` selects kernel parameters on a warm-up sample, and `optimize_kernel` searches for them by gradients;
+`Refit` says when a policy does so itself.
 """
 
 from kernelbandits.posterior.auto import AutoPosterior
@@ -36,6 +37,7 @@ from kernelbandits.posterior.logistic import LogisticPosterior, Probabilities
 from kernelbandits.posterior.low_rank import LowRankPosterior
 from kernelbandits.posterior.model_selection import KernelFit, fit_kernel
 from kernelbandits.posterior.nystroem import Certificate, NystroemPosterior
+from kernelbandits.posterior.parameter_search import Refit, optimize_kernel
 from kernelbandits.posterior.pending import Pending, Placed
 from kernelbandits.posterior.per_label import PartitionedPosterior, PerActionPosterior
 from kernelbandits.posterior.primal import PrimalPosterior
@@ -63,12 +65,14 @@ __all__ = [
     "PosteriorFactory",
     "PrimalPosterior",
     "Probabilities",
+    "Refit",
     "Resampling",
     "ResidualDictionary",
     "WindowedPosterior",
     "cheapest_exact",
     "describe_posterior",
     "fit_kernel",
+    "optimize_kernel",
     "posterior_factory",
     "posterior_from",
 ]

@@ -29,12 +29,13 @@ class KernelFit:
 
     kernel: Kernel
     regularization: float
-    criterion: Criterion
+    criterion: Criterion | Literal["leave_one_out"]
     value: float
-    """Log marginal likelihood (higher is better), or mean squared error on left-out folds (lower is better)."""
+    """Log likelihood (higher is better), or mean squared error on left-out folds (lower is better)."""
 
     tried: tuple[Parameters, ...]
-    """All evaluated pairs, in order: kernel, regularization and value."""
+    """All evaluated pairs of `fit_kernel`, in order, or the given and the found one of `optimize_kernel`: kernel,
+    regularization and value."""
 
 
 def fit_kernel(

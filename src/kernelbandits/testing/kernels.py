@@ -125,6 +125,32 @@ class KernelContract:
         size = np.abs(slopes).max(initial=0.0) + self._allowed(kernel, points)
         assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4 * size)
 
+    def test_parameters_that_can_be_learned_are_read_and_replaced(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        values = kernel.log_parameters()
+
+        same = kernel.with_log_parameters(values)
+
+        assert same.kind == kernel.kind
+        assert_allclose(same.log_parameters(), values, rtol=0.0, atol=1e-9)
+        assert_allclose(same.gram(checked), kernel.gram(checked), rtol=0.0, atol=self._allowed(kernel, points))
+
+    def test_the_gradient_by_parameters_is_that_of_differences(self, kernel: Kernel, points: Points) -> None:
+        checked = kernel.kind.check(points)
+        values, step = kernel.log_parameters(), 1e-5
+        weights = np.random.default_rng(3).normal(size=(kernel.kind.count(checked),) * 2)
+        weights += weights.T
+
+        def total(values: Vector) -> float:
+            return float(np.vdot(weights, kernel.with_log_parameters(values).gram(checked)))
+
+        steps = step * np.eye(len(values))
+        differences = [(total(values + one) - total(values - one)) / (2.0 * step) for one in steps]
+        found = kernel.parameter_gradient(checked, weights)
+        assert found.shape == values.shape, f"the gradient has shape {found.shape} for {len(values)} parameters"
+        size = float(np.abs(weights).sum() * np.abs(kernel.gram(checked)).max())
+        assert_allclose(found, differences, rtol=1e-5, atol=1e-7 * size)
+
     def test_comparing_points_leaves_them_as_they_were(self, kernel: Kernel, points: Points) -> None:
         checked = kernel.kind.check(points)
         before = kernel.kind.keys(checked)

@@ -274,7 +274,7 @@ class KernelEpochGreedy(KernelPolicy, RandomizedPolicy):
             seen, weights, _, _ = self.posterior.support()
             self._support = seen, weights
         seen, weights = self._support
-        means: Vector = self.kernel.gram(points, seen) @ weights
+        means: Vector = self.posterior.kernel.gram(points, seen) @ weights
         return means
 
     def _distribution(self, actions: Actions) -> ActionDistribution:
