@@ -149,6 +149,10 @@ class Policy(Parametrized, Transactional, ABC):
     be False for a policy whose importance weights depend on its own probabilities.
     """
 
+    accepts_offsets = False
+    """Whether the choice counts `actions.offset`, an amount that is added to the score of each action. `Paced` wraps
+    only policies with this property."""
+
     reports_posterior_width = False
     """Whether a decision reports the width of the posterior that then learns it, once, so that the information gain of
     the learned data is a sum over decisions."""
@@ -176,6 +180,9 @@ class Policy(Parametrized, Transactional, ABC):
 
     _is_wrapped = False
     """Whether another policy wraps this one."""
+
+    _is_outermost = False
+    """Whether no other policy may wrap this one."""
 
     _validates_rounds = False
     """Whether rounds are restricted: to a fixed set, or by the parameters `horizon` and `n_actions`."""
@@ -809,13 +816,7 @@ class Policy(Parametrized, Transactional, ABC):
             del notes[n_notes:]
 
     def _play_round(self, known: KnownRounds, plays: Plays, t: int, pick: Callable[[Actions], Selection]) -> None:
-        points = known.round(t)
-        ids, eligible = known.ids, known.eligible
-        given = ActionSet(
-            self._kind(points), points, None if ids is None else ids[t], None if eligible is None else eligible[t]
-        )
-        if self._validates_rounds:
-            self._validate(points, given)
+        given = self._known_actions(known, t)
         choice = pick(given)
         row = choice.row if given.rows is None else given.row(choice.row)
         reward = float(known.rewards[t][row])
@@ -1156,6 +1157,16 @@ class Policy(Parametrized, Transactional, ABC):
         points = self._points(contexts, names) if kind is None else kind.check(contexts)
         is_plain = names is None and eligible is None and type(points) is np.ndarray
         given = ActionSet(None if is_plain else self._kind(points), points, names, eligible)
+        if self._validates_rounds:
+            self._validate(points, given)
+        return given
+
+    def _known_actions(self, known: KnownRounds, t: int) -> Actions:
+        """Return `_actions` of a round whose points are validated."""
+        points, ids, eligible = known.round(t), known.ids, known.eligible
+        given = ActionSet(
+            self._kind(points), points, None if ids is None else ids[t], None if eligible is None else eligible[t]
+        )
         if self._validates_rounds:
             self._validate(points, given)
         return given
