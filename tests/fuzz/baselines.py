@@ -651,6 +651,9 @@ TARGETS: dict[str, Target] = {
         seed=0,
     ),
     # -- adapters
+    "adapters.CachedEncoder": calls(
+        lambda made: tolerant(lambda: made(WORDS)), encoder=lambda: lambda texts: [[len(text)] for text in texts]
+    ),
     "adapters.CobaEnvironment": calls(
         use_environment, ("points",), environment=lambda: _coba_interactions(), points=lambda: None
     ),
