@@ -22,6 +22,7 @@ from kernelbandits.experiments import Results, Study, run
 from kernelbandits.experiments.progress import rounds_bar
 from studies import (
     abalone,
+    budgets,
     classification,
     coverage,
     ek_ucb,
@@ -29,6 +30,7 @@ from studies import (
     mnist,
     off_policy,
     recipe,
+    routing,
     similarity,
     wheel,
 )
@@ -49,6 +51,8 @@ SECTIONS: Final[Mapping[str, ModuleType]] = {
     "coverage": coverage,
     "off_policy": off_policy,
     "large_actions": large_actions,
+    "budgets": budgets,
+    "routing": routing,
 }
 
 HEAD: Final = """\

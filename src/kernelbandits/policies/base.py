@@ -975,10 +975,10 @@ class Policy(Parametrized, Transactional, ABC):
         """Announce every later change to a listener, such as a store; return a function that ends the subscription.
 
         The listener is called once per call of `learn`, `learn_many`, `expect`, `withdraw`, `expire`, `amend`,
-        `unlearn`, `warm_start`, `play`, `refit` or `set_params`, with its events in order, under the lock of the
-        policy: after the model has changed and before the call is committed. If the listener raises, the call is rolled
-        back and raises the same error, so the model holds nothing that the listener did not accept. Listeners are not
-        saved and not copied. A policy and its wrappers have the same listeners.
+        `unlearn`, `charge`, `warm_start`, `play`, `refit` or `set_params`, with its events in order, under the lock of
+        the policy: after the model has changed and before the call is committed. If the listener raises, the call is
+        rolled back and raises the same error, so the model holds nothing that the listener did not accept. Listeners
+        are not saved and not copied. A policy and its wrappers have the same listeners.
         """
         return self._ledger.listeners.add(listener)
 
