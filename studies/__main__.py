@@ -22,6 +22,7 @@ from kernelbandits.experiments import Results, Study, run
 from kernelbandits.experiments.progress import rounds_bar
 from studies import (
     abalone,
+    budgets,
     classification,
     coverage,
     ek_ucb,
@@ -30,6 +31,7 @@ from studies import (
     off_policy,
     recipe,
     refit,
+    routing,
     similarity,
     wheel,
 )
@@ -51,6 +53,8 @@ SECTIONS: Final[Mapping[str, ModuleType]] = {
     "off_policy": off_policy,
     "large_actions": large_actions,
     "refit": refit,
+    "budgets": budgets,
+    "routing": routing,
 }
 
 HEAD: Final = """\

@@ -202,6 +202,17 @@ FAMILIES = {
     "forgetting": (lambda: forgetful("forgetting", rate=0.9), rows),
     "Softmax": (lambda: kb.Softmax(kb.KernelUCB(Spectrum(n=2)), temperature=0.3, seed=2), words),
     "Guarded": (lambda: kb.Guarded(kb.KernelUCB(Gaussian(length_scale=0.7)), baseline=0), rows),
+    "Paced": (lambda: kb.Paced(kb.KernelUCB(Gaussian(length_scale=0.7)), allowance=9.0, horizon=30, costs=0.5), rows),
+    "Paced observed": (
+        lambda: kb.Paced(
+            kb.LinUCB(),
+            allowance=9.0,
+            horizon=30,
+            costs={row: row / 4.0 for row in range(N_ACTIONS)},
+            observed_costs=True,
+        ),
+        rows,
+    ),
 }
 
 

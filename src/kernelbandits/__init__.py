@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kernelbandits import errors
-from kernelbandits.types import Decision, Pairs, Plays, Prediction, Slate
+from kernelbandits.types import Decision, Pairs, Plays, Prediction, Slate, WithCosts
 
 if TYPE_CHECKING:
     from kernelbandits import (
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         MiniBatchGPUCB,
         Mixed,
         PACBayes,
+        Paced,
         PhasedElimination,
         Policy,
         PolicyElimination,
@@ -116,6 +117,7 @@ __all__ = [
     "MiniBatchGPUCB",
     "Mixed",
     "PACBayes",
+    "Paced",
     "Pairs",
     "PhasedElimination",
     "Plays",
@@ -131,6 +133,7 @@ __all__ = [
     "SupLinUCB",
     "UncertaintyEllipsoid",
     "UniformRandom",
+    "WithCosts",
     "adapters",
     "compile_ahead",
     "environments",

@@ -10,6 +10,7 @@ KernelBanditError
 │   ├── AlreadyLearnt
 │   ├── NotLearnt            amend or unlearn of a decision that was never learned
 │   └── ForeignDecision      made by a differently configured policy
+├── AllowanceSpent           no action of a round costs as little as what is left
 ├── NotAssignable            a parameter that cannot be assigned to an existing policy
 ├── NotSupported             the algorithm or kernel is not defined for this
 ├── SavedFileError
@@ -38,6 +39,7 @@ import warnings
 from kernelbandits._text import encodable
 
 __all__ = [
+    "AllowanceSpent",
     "AlreadyLearnt",
     "CannotSave",
     "DamagedFile",
@@ -109,6 +111,10 @@ class NotLearnt(DecisionError):
 
 class ForeignDecision(DecisionError):
     """The decision was made by a differently configured policy."""
+
+
+class AllowanceSpent(KernelBanditError, ValueError):
+    """No action of a round costs as little as what is left of an allowance."""
 
 
 class NotAssignable(KernelBanditError, AttributeError):

@@ -9,7 +9,7 @@ from math import isnan, nan, prod
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits._sparse import sound
 from kernelbandits._text import html_table, listed_briefly, repr_of_fields, short_repr
@@ -34,6 +34,7 @@ __all__ = [
     "Slate",
     "StageStep",
     "Vector",
+    "WithCosts",
 ]
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -73,6 +74,16 @@ class Pairs:
 
     context: Point
     actions: Points
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WithCosts:
+    """The actions of a round with the cost of each, in the order of `ids` and `eligible`; `Paced` chooses from them."""
+
+    __repr__ = repr_of_fields
+
+    contexts: Points
+    costs: ArrayLike
 
 
 class SelectionCost(NamedTuple):

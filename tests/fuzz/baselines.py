@@ -527,6 +527,9 @@ TARGETS: dict[str, Target] = {
     "policies.Mixed": calls(use_policy, policy=lambda: kb.KernelUCB(gaussian()), epsilon=0.2, seed=0),
     "policies.OFUL": calls(use_policy, noise_scale=0.5, norm_bound=1.0, seed=0),
     "policies.PACBayes": calls(use_policy, centers=rows, n_actions=4, seed=0),
+    "policies.Paced": calls(
+        use_policy, policy=lambda: kb.KernelUCB(gaussian()), allowance=5.0, horizon=20, price=0.1, costs=0.01
+    ),
     "policies.PEGE": calls(use_policy, actions=rows),
     "policies.PhasedElimination": calls(use_policy, kernel=gaussian, actions=rows),
     "policies.PolicyElimination": calls(use_policy, **OVER_EXPERTS, n_actions=4),
@@ -678,6 +681,9 @@ TARGETS: dict[str, Target] = {
         seed=0,
     ),
     # -- adapters
+    "adapters.CachedEncoder": calls(
+        lambda made: tolerant(lambda: made(WORDS)), encoder=lambda: lambda texts: [[len(text)] for text in texts]
+    ),
     "adapters.CobaEnvironment": calls(
         use_environment, ("points",), environment=lambda: _coba_interactions(), points=lambda: None
     ),
@@ -712,6 +718,11 @@ TARGETS: dict[str, Target] = {
     "adapters.write_adf_text": calls(log=log_of_rows, path=lambda: folder() / "written.txt"),
     "adapters.write_dsjson": calls(log=log_of_rows, path=lambda: folder() / "written.json"),
     # -- values
+    "types.WithCosts": calls(
+        lambda made: use_policy(kb.Paced(kb.KernelUCB(gaussian()), allowance=5.0, price=0.1), made),
+        contexts=rows,
+        costs=lambda: [0.1, 0.2, 0.0, 9.0],
+    ),
     "types.Pairs": calls(
         lambda made: use_policy(kb.KernelUCB(PairProduct(gaussian(), Spectrum(n=2))), made),
         context=lambda: [0.5, 0.1],

@@ -199,6 +199,15 @@ ROW_POLICIES: dict[str, Make] = {
     "Mixed LinUCB": lambda w, s: kb.Mixed(lin_ucb(s), epsilon=0.2, seed=s),
     "Softmax": lambda w, s: kb.Softmax(kernel_ucb(s), temperature=0.1, seed=s),
     "Guarded": lambda w, s: kb.Guarded(kernel_ucb(s), baseline=0, margin=0.05, absent="refuse"),
+    "Paced": lambda w, s: kb.Paced(
+        kb.Mixed(kernel_ucb(s), epsilon=0.2, seed=s),
+        allowance=0.2 * w.horizon,
+        horizon=w.horizon,
+        price=0.1,
+        costs={action: 0.1 * (action % 5) for action in range(w.n_actions)},
+        observed_costs=False,
+        learning_factor=2.0,
+    ),
     "UCB1": lambda w, s: kb.UCB1(exploration=0.3, reward_range=UNIT, ties="lowest", seed=s),
     "KLUCB": lambda w, s: kb.KLUCB(log_log_factor=0.5, reward_range=UNIT, ties="random", seed=s),
     "ContextualZooming": lambda w, s: kb.ContextualZooming(

@@ -110,6 +110,32 @@ class TestGuardedWithRandomTies(_OverRows):
         return lambda: kb.Guarded(INSIDE["KernelUCB with random ties"](), baseline="not there", absent="free")
 
 
+COSTS = {**{row: (0.0, 0.3, 1.0)[row % 3] for row in range(9)}, **{f"item {row}": row / 4.0 for row in range(9)}}
+SCORED = {**{name: ANYTHING[name] for name in ("KernelThompson", "Guarded", "UniformRandom")}, **INSIDE}
+
+
+class TestPaced(_OverRows):
+    @pytest.fixture(params=["KernelThompson", "UniformRandom", "KernelUCB with random ties"])
+    def make_policy(self, request):
+        return lambda: kb.Paced(SCORED[request.param](), allowance=400.0, horizon=900, price=0.4, costs=COSTS)
+
+
+class TestPacedWithoutDraws(_OverRows):
+    is_random = False
+
+    @pytest.fixture(params=["KernelUCB with a schedule", "LinUCB disjoint", "Guarded"])
+    def make_policy(self, request):
+        return lambda: kb.Paced(
+            SCORED[request.param](), allowance=400.0, price=0.4, costs=COSTS, observed_costs=request.param != "Guarded"
+        )
+
+
+class TestPacedMixed(_OverRows):
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.Paced(kb.Mixed(INSIDE["KernelUCB"](), epsilon=0.3, seed=8), allowance=400.0, costs=COSTS)
+
+
 def test_the_contract_finds_propensities_that_leave_the_policy_inside_out():
     class Wrong(kb.Mixed):
         def _total(self, own, n_actions):

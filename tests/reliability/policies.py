@@ -127,6 +127,16 @@ CASES: dict[str, Case] = {
     "Mixed": Case(lambda: kb.Mixed(gaussian(), epsilon=0.3, seed=1), rows),
     "Softmax": Case(lambda: kb.Softmax(kb.LinUCB(), temperature=0.5, seed=1), rows),
     "Guarded": Case(lambda: kb.Guarded(gaussian(), baseline=0), rows),
+    "Paced": Case(
+        lambda: kb.Paced(
+            kb.KernelThompson(Gaussian(length_scale=0.4), propensity_draws=16, seed=1),
+            allowance=5e4,
+            horizon=90_000,
+            costs=0.5,
+        ),
+        rows,
+    ),
+    "Paced observed": Case(lambda: kb.Paced(gaussian(), allowance=5e4, costs=0.5, observed_costs=True), rows),
     "UCB1": Case(kb.UCB1, rows),
     "KLUCB": Case(lambda: kb.KLUCB(ties="random", seed=1), rows),
     "PhasedElimination": Case(

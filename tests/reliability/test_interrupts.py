@@ -154,6 +154,8 @@ def without_ids(state):
     ledger["rewards"] = {name: np.sort(ledger["rewards"][name]) for name in ("rewards", "numbers")}
     ledger["pending"] = [values["context"] for values in ledger["pending"]]
     kept["ledger"] = ledger
+    costs = {name: np.sort(kept["model"][name]["costs"]) for name in ("open", "charged") if name in kept["model"]}
+    kept["model"] = {**kept["model"], **costs}
     kept["inside"] = without_ids(kept["inside"]) if kept["inside"] else {}
     return kept
 

@@ -64,8 +64,9 @@ POLICIES = {
     "VE": lambda rows, seed: kb.VE(experts(seed), horizon=HORIZON, vc_dimension=2, uniform_rounds=100, seed=seed),
 }
 
-OTHERS = {"CGPUCB", "Guarded", "UniformRandom"}
-"""CGPUCB has a test of its own. Guarded plays its baseline until another action is better for sure: it promises to."""
+OTHERS = {"CGPUCB", "Guarded", "Paced", "UniformRandom"}
+"""CGPUCB has a test of its own. Guarded plays its baseline until another action is better for sure: it promises to.
+Paced chooses as the wrapped policy does where nothing costs; `studies.budgets` measures it where actions do."""
 
 
 def fractions(make, world=WORLD, horizon=HORIZON):

@@ -1,9 +1,10 @@
-"""Adapters for other libraries: scikit-learn, coba, the Open Bandit Pipeline, Vowpal Wabbit, data frames.
+"""Adapters for other libraries: scikit-learn, text encoders, coba, Open Bandit Pipeline, Vowpal Wabbit, data frames.
 
-`KernelUCBRegressor` is the estimate of mean and width as a regressor of scikit-learn. `CobaLearner` runs a policy in
-an experiment of coba, `CobaEnvironment` runs a policy in a simulation of coba. Logs are read from and written to
-decision-service lines and text of Vowpal Wabbit (`read_dsjson`, `read_adf_text`), dictionaries of the Open Bandit
-Pipeline (`from_obp`) and tables of pandas, polars, Arrow and DuckDB (`log_from_frame`).
+`KernelUCBRegressor` is the estimate of mean and width as a regressor of scikit-learn. `CachedEncoder` gives the
+embeddings of texts by any encoder. `CobaLearner` runs a policy in an experiment of coba, `CobaEnvironment` runs a
+policy in a simulation of coba. Logs are read from and written to decision-service lines and text of Vowpal Wabbit
+(`read_dsjson`, `read_adf_text`), dictionaries of the Open Bandit Pipeline (`from_obp`) and tables of pandas, polars,
+Arrow and DuckDB (`log_from_frame`).
 
 The package can be imported without any of these libraries; a call that needs one raises `MissingExtra`.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kernelbandits.adapters.coba import CobaEnvironment, CobaLearner, CobaPoints, from_coba
+from kernelbandits.adapters.embeddings import CachedEncoder
 from kernelbandits.adapters.frames import log_from_frame, log_to_frame, trace_to_frame
 from kernelbandits.adapters.obp import from_obp, to_obp
 from kernelbandits.adapters.vowpal_wabbit.dsjson import read_dsjson, write_dsjson
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from kernelbandits.adapters.scikit_learn import KernelUCBRegressor
 
 __all__ = [
+    "CachedEncoder",
     "CobaEnvironment",
     "CobaLearner",
     "CobaPoints",

@@ -6,7 +6,8 @@ linear policies assume rewards linear in the features; `UCB1` and `KLUCB` do not
 uses distances only. `EpochGreedy`, `EXP4` and the other policies in `experts` learn from expert advice.
 `BKB`, `BBKB`, `EKUCB`, `CBBKB` and `MiniBatchGPUCB` are published policies for long histories. `KernelThompson`,
 `KernelSquareCB`, `Softmax` and `Mixed` draw their actions with known probabilities, so their logs can be used to
-evaluate other policies. `Guarded` deviates from a baseline only if another action is better with confidence.
+evaluate other policies. `Guarded` deviates from a baseline only if another action is better with confidence, and
+`Paced` keeps the costs of actions within an allowance.
 `UniformRandom` is the uniformly random baseline. Derive your own policy from `Policy`. For a guide with figures on
 which policy to use, see docs/policies.md.
 """
@@ -39,6 +40,7 @@ from kernelbandits.policies.explanation import Contribution, Explanation
 from kernelbandits.policies.gp_ucb import CGPUCB, GPUCB
 from kernelbandits.policies.linear import OFUL, LinUCB
 from kernelbandits.policies.mini_batch_gp_ucb import MiniBatchGPUCB
+from kernelbandits.policies.paced import Paced
 from kernelbandits.policies.phased_elimination import PhasedElimination
 from kernelbandits.policies.randomized import UniformRandom
 from kernelbandits.policies.sampled_dictionaries import BBKB, BKB, CBBKB, EKUCB
@@ -88,6 +90,7 @@ __all__ = [
     "MiniBatchGPUCB",
     "Mixed",
     "PACBayes",
+    "Paced",
     "PhasedElimination",
     "Policy",
     "PolicyElimination",

@@ -152,6 +152,10 @@ class Policy(Parametrized, Transactional, ABC):
     be False for a policy whose importance weights depend on its own probabilities.
     """
 
+    accepts_offsets = False
+    """Whether the choice counts `actions.offset`, an amount that is added to the score of each action. `Paced` wraps
+    only policies with this property."""
+
     reports_posterior_width = False
     """Whether a decision reports the width of the posterior that then learns it, once, so that the information gain of
     the learned data is a sum over decisions."""
@@ -179,6 +183,9 @@ class Policy(Parametrized, Transactional, ABC):
 
     _is_wrapped = False
     """Whether another policy wraps this one."""
+
+    _is_outermost = False
+    """Whether no other policy may wrap this one."""
 
     _validates_rounds = False
     """Whether rounds are restricted: to a fixed set, or by the parameters `horizon` and `n_actions`."""
@@ -827,13 +834,7 @@ class Policy(Parametrized, Transactional, ABC):
             del notes[n_notes:]
 
     def _play_round(self, known: KnownRounds, plays: Plays, t: int, pick: Callable[[Actions], Selection]) -> None:
-        points = known.round(t)
-        ids, eligible = known.ids, known.eligible
-        given = ActionSet(
-            self._kind(points), points, None if ids is None else ids[t], None if eligible is None else eligible[t]
-        )
-        if self._validates_rounds:
-            self._validate(points, given)
+        given = self._known_actions(known, t)
         choice = pick(given)
         row = choice.row if given.rows is None else given.row(choice.row)
         reward = float(known.rewards[t][row])
@@ -992,10 +993,10 @@ class Policy(Parametrized, Transactional, ABC):
         """Announce every later change to a listener, such as a store; return a function that ends the subscription.
 
         The listener is called once per call of `learn`, `learn_many`, `expect`, `withdraw`, `expire`, `amend`,
-        `unlearn`, `warm_start`, `play`, `refit` or `set_params`, with its events in order, under the lock of the
-        policy: after the model has changed and before the call is committed. If the listener raises, the call is rolled
-        back and raises the same error, so the model holds nothing that the listener did not accept. Listeners are not
-        saved and not copied. A policy and its wrappers have the same listeners.
+        `unlearn`, `charge`, `warm_start`, `play`, `refit` or `set_params`, with its events in order, under the lock of
+        the policy: after the model has changed and before the call is committed. If the listener raises, the call is
+        rolled back and raises the same error, so the model holds nothing that the listener did not accept. Listeners
+        are not saved and not copied. A policy and its wrappers have the same listeners.
         """
         return self._ledger.listeners.add(listener)
 
@@ -1206,6 +1207,16 @@ class Policy(Parametrized, Transactional, ABC):
                 "probabilities, list the actions, as an array or a kb.Catalog."
             )
         return self._actions(contexts, ids, eligible)
+
+    def _known_actions(self, known: KnownRounds, t: int) -> Actions:
+        """Return `_actions` of a round whose points are validated."""
+        points, ids, eligible = known.round(t), known.ids, known.eligible
+        given = ActionSet(
+            self._kind(points), points, None if ids is None else ids[t], None if eligible is None else eligible[t]
+        )
+        if self._validates_rounds:
+            self._validate(points, given)
+        return given
 
     def _validate(self, whole: Points, actions: Actions) -> None:
         """Validate a round with this whole set of actions, for a policy that restricts rounds."""

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Event", "Listener", "Listeners"]
 
-EventKind: TypeAlias = Literal["learn", "expect", "withdraw", "amend", "unlearn", "warm_start", "play", "refit"]
+EventKind: TypeAlias = Literal[
+    "learn", "expect", "withdraw", "amend", "unlearn", "charge", "warm_start", "play", "refit"
+]
 
 KINDS: Final = get_args(EventKind)
 
@@ -53,7 +55,10 @@ class Event:
     """Reward after the change ("learn", "amend"), or rewards ("warm_start", "play")."""
 
     was: float | None = None
-    """Reward before the change ("amend", "unlearn")."""
+    """Reward before the change ("amend", "unlearn"), or cost ("charge")."""
+
+    cost: float | None = None
+    """Cost of the decision ("charge")."""
 
     expires: float | None = None
     """Time at which a pending decision expires ("expect"), if it does."""
@@ -95,6 +100,9 @@ class Event:
                 policy.amend(self._decision, was=self.was, now=self.reward)
             case "unlearn":
                 policy.unlearn(self._decision, self.was)
+            case "charge":
+                charging: Any = check_has_methods(policy, "The policy", "charge", hint="`Paced` has it.")
+                charging.charge(self._decision, self.cost, was=self.was)
             case "warm_start":
                 policy.warm_start(self.contexts, self.reward, times=self.times, ids=self.ids)
             case "play":

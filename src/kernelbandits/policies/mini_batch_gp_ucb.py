@@ -48,6 +48,8 @@ class MiniBatchGPUCB(GPUCB):
     [0, 0, 0, 0, 2, 2, 2, 2]
     """
 
+    accepts_offsets = False  # a batch repeats its action
+
     threshold: float = parameter(checked_threshold, default=2.0)
 
     def _setup(self) -> None:

@@ -118,15 +118,24 @@ NOT_PROVED: Final = (
 
 
 class ScoredPrediction(NamedTuple):
-    """Mean, width and exploration: the components of a score."""
+    """Mean, width, exploration and offset: the components of a score."""
 
     prediction: Prediction
     exploration: float
+    offset: Vector | None = None
+    """Amount added to the score of each action; None: nothing."""
 
     @property
     def scores(self) -> Vector:
-        """Mean + exploration · width."""
-        return self.prediction.upper(self.exploration)
+        """Mean + exploration · width + offset."""
+        upper = self.prediction.upper(self.exploration)
+        return upper if self.offset is None else upper + self.offset
+
+    @property
+    def lower(self) -> Vector:
+        """Mean − exploration · width + offset."""
+        lower = self.prediction.lower(self.exploration)
+        return lower if self.offset is None else lower + self.offset
 
 
 class PendingPoints:

@@ -53,9 +53,10 @@ class RandomizedPolicy(Policy):
         choices: list[Selection] = []
         points, distribution = None, None
         for actions in rounds:
-            if distribution is None or actions.rows is not None or actions.points is not points:
+            is_plain = actions.rows is None and actions.offset is None
+            if distribution is None or not is_plain or actions.points is not points:
                 distribution = self._distribution(actions)
-                points = actions.points if actions.rows is None else None
+                points = actions.points if is_plain else None
             choices.append(self._drawn_choice(actions, distribution))
         return choices
 
@@ -122,6 +123,7 @@ class UniformRandom(Policy):
     """
 
     learns_from_any_action = True
+    accepts_offsets = True  # it has no scores
     keeps_data_only = True  # nothing
 
     reward_range: tuple[float, float] | None = parameter(REWARD_RANGE, default=None)

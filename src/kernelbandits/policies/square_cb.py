@@ -153,6 +153,8 @@ class KernelSquareCB(KernelPolicy, RandomizedPolicy):
     array([0.143, 0.857])
     """
 
+    accepts_offsets = True
+
     gap_weight: Parameter[float | GapWeight | None, GapWeight] = parameter(GAP_WEIGHT, default=None, is_assignable=True)
 
     def _setup(self) -> None:
@@ -170,7 +172,8 @@ class KernelSquareCB(KernelPolicy, RandomizedPolicy):
                 f"A weight of gaps must be a finite number, zero or above, got {weight!r} from "
                 f"{self.gap_weight.describe()} in round {self._ledger.round_index}."
             )
-        return ActionDistribution(inverse_gap_probabilities(prediction.mean, weight), prediction, prediction.mean)
+        scores = prediction.mean if actions.offset is None else prediction.mean + actions.offset
+        return ActionDistribution(inverse_gap_probabilities(scores, weight), prediction, scores)
 
     def _ranking(self, actions: Actions, *, diverse: bool) -> Ranking:
         if diverse:

@@ -109,6 +109,8 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
     3
     """
 
+    accepts_offsets = True
+
     exploration: Parameter[float | Exploration | None, Exploration] = parameter(
         EXPLORATION, default=None, is_assignable=True
     )
@@ -201,16 +203,17 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
     def _distribution(self, actions: Actions) -> ActionDistribution:
         points, n_actions = actions.points, actions.n_actions
         if n_actions > 2 and self._draws_paths(points, n_actions):
-            return ActionDistribution(self._shares(self._round_draws(points, n_actions)))
+            return ActionDistribution(self._shares(_shifted(self._round_draws(points, n_actions), actions.offset)))
         prediction = self._predict(points, self._waiting())
         if n_actions == 1:
             return ActionDistribution(np.ones(1), prediction)
         if n_actions == 2:
             return ActionDistribution(
-                self._shares_of_two(prediction.mean, self._covariance(points, n_actions)), prediction
+                self._shares_of_two(_shifted(prediction.mean, actions.offset), self._covariance(points, n_actions)),
+                prediction,
             )
         draws = self._joint_draws(points, prediction.mean, self.propensity_draws, self._round_generator())
-        return ActionDistribution(self._shares(draws), prediction)
+        return ActionDistribution(self._shares(_shifted(draws, actions.offset)), prediction)
 
     def _drawn_choice(self, actions: Actions, distribution: ActionDistribution) -> Selection:
         choice = super()._drawn_choice(actions, distribution)
@@ -366,6 +369,11 @@ class _DrawRanking(Ranking):
             self._weights = weights / weights.sum()
         self._draws[:, row] = -np.inf
         self._shares = self._best()
+
+
+def _shifted(draws: Matrix, offset: Vector | None) -> Matrix:
+    """Add the offset of each action, if there is one, to its means or draws."""
+    return draws if offset is None else draws + offset
 
 
 def _may_have_features(kernel: Kernel) -> bool:

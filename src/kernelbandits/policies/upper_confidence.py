@@ -40,6 +40,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     """Select the highest mean + exploration · width under a posterior; the subclass defines the posterior."""
 
     reports_posterior_width = True
+    accepts_offsets = True
     _searches_boxes = True
 
     ties: Ties = parameter(partial(checked_ties, may_be_exact=True), default="lowest")
@@ -59,7 +60,7 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def _pick(self, actions: Actions) -> Selection:
         if type(actions) is BoxActions:
             return self._pick_inside(actions)
-        if self._ledger.pending or not self._uses_selectors:
+        if self._ledger.pending or not self._uses_selectors or actions.offset is not None:
             return self._pick_from_all(actions)
         selector, schedule = self._selectors.of(self.posterior, actions), self._exploration
         if selector is None:
@@ -85,13 +86,20 @@ class UpperConfidencePolicy(PosteriorPolicy):
 
     def _pick_from_all(self, actions: Actions) -> Selection:
         """Score every action and select the best."""
-        estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self._ledger.round_index)
+        estimate = self._scored(actions)
         return self._choice(estimate, *pick_best(estimate.scores, self._ties, self._rng))
+
+    def _scored(self, actions: Actions) -> ScoredPrediction:
+        """Return mean and width of all eligible actions, and the exploration of this round."""
+        estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self._ledger.round_index)
+        return estimate if actions.offset is None else estimate._replace(offset=actions.offset)
 
     def _pick_batch(self, rounds: Sequence[Actions]) -> list[Selection]:
         """Compute all means and widths in one posterior query, at matrix-matrix speed, where most widths are needed."""
         is_selective = self._uses_selectors and not self._ledger.pending
         if len(rounds) < 2 or any(self._selectors.are_selective(self.posterior, rounds, uses_search=is_selective)):
+            return super()._pick_batch(rounds)
+        if any(actions.offset is not None for actions in rounds):
             return super()._pick_batch(rounds)
         if not self.posterior.size:  # nothing learned: rounds need not have the same shape
             return super()._pick_batch(rounds)
@@ -121,15 +129,20 @@ class UpperConfidencePolicy(PosteriorPolicy):
         n_actions, errors = len(estimate.prediction.mean), estimate.prediction.error
         cost = _screened(n_actions, n_actions)
         error = 0.0 if errors is None else float(errors[row]) * (1.0 + estimate.exploration)
-        return Selection(row, mean, width, mean + estimate.exploration * width, propensity, cost=cost, error=error)
+        score = mean + estimate.exploration * width
+        if estimate.offset is not None:
+            score += float(estimate.offset[row])
+        return Selection(row, mean, width, score, propensity, cost=cost, error=error)
 
     def _probabilities(self, actions: Actions) -> Vector:
-        estimate = self._estimate(actions.points, actions.n_actions, self._waiting(), self._ledger.round_index)
+        estimate = self._scored(actions)
         return tie_probabilities(tied_rows(estimate.scores, self._ties), self._ties, actions.n_actions)
 
     def _probabilities_batch(self, rounds: Sequence[Actions]) -> list[Vector]:
         """Compute ties in batches; exact ties, where the last digit may decide, in separate queries per round."""
         if len(rounds) < 2 or self._ties == "exact" or not self.posterior.size:  # rounds need not have the same shape
+            return super()._probabilities_batch(rounds)
+        if any(actions.offset is not None for actions in rounds):
             return super()._probabilities_batch(rounds)
         found = [self._probabilities(rounds[0])]  # separately: the first query may change the form of the posterior
         for part in self._side_by_side(rounds[1:]):
@@ -213,7 +226,7 @@ class ScoreRanking(Ranking):
         super().__init__(actions.n_actions)
         self._policy = policy
         points, waiting = actions.points, policy._waiting()
-        self.estimate = policy._estimate(points, actions.n_actions, waiting, policy._ledger.round_index)
+        self.estimate = policy._scored(actions)
         """Mean and width of all actions, and the exploration, at the next place."""
         self._placed = Placed(policy.posterior, points, self.estimate.prediction, waiting) if diverse else None
 
@@ -242,9 +255,8 @@ class ScoreRanking(Ranking):
             placed.place(row)
             round_index = self._policy._ledger.round_index + len(mean) - len(self.left)
             exploration = self._policy._exploration_now(len(self.left), placed, round_index)
-            self.estimate = ScoredPrediction(
-                replace(self.estimate.prediction, width=np.sqrt(placed.squares)), exploration
-            )
+            prediction = replace(self.estimate.prediction, width=np.sqrt(placed.squares))
+            self.estimate = self.estimate._replace(prediction=prediction, exploration=exploration)
 
 
 class KernelUCB(KernelPolicy, UpperConfidencePolicy):

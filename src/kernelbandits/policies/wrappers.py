@@ -58,6 +58,12 @@ class WrappedPolicy(Policy):
             is_class = isinstance(policy, type)
             given = f"the class {policy.__name__}. Call it: {policy.__name__}(…)" if is_class else short_repr(policy)
             raise InvalidParameter(f"{type(self).__name__} wraps a policy, got {given}.")
+        if policy._is_outermost:
+            name = type(policy).__name__
+            raise InvalidParameter(
+                f"{name} restricts the actions of every round, so it must be the outermost policy, got "
+                f"{type(self).__name__}({name}(…)). Take {name}({type(self).__name__}(…))."
+            )
         self._seed_level = policy._seed_level + 1
         super()._setup()
         self._journal = policy._journal  # one lock and one undo log for both
@@ -65,6 +71,7 @@ class WrappedPolicy(Policy):
         self.needs_fixed_actions = policy.needs_fixed_actions
         self._validates_rounds = policy._validates_rounds
         self.learns_from_any_action = policy.learns_from_any_action
+        self.accepts_offsets = policy.accepts_offsets
         self.reports_posterior_width = policy.reports_posterior_width
         self._ledger = policy._ledger
         self._has_history = policy._has_history
@@ -363,8 +370,7 @@ class UpperConfidenceWrapper(WrappedPolicy):
 
     def _estimate(self, actions: Actions) -> ScoredPrediction:
         """Return mean and width of all eligible actions, and the exploration of this round."""
-        policy = self.policy
-        return policy._estimate(actions.points, actions.n_actions, policy._waiting(), policy.round_index)
+        return self.policy._scored(actions)
 
 
 class Softmax(UpperConfidenceWrapper, RandomizedPolicy):
@@ -499,7 +505,7 @@ class Guarded(UpperConfidenceWrapper):
 
     def _tied(self, estimate: ScoredPrediction, baseline: int, left: Indices | None = None) -> Indices:
         """Return the best actions that may replace the baseline, or the baseline; among all actions or some."""
-        upper, lower = estimate.scores, estimate.prediction.lower(estimate.exploration)
+        upper, lower = estimate.scores, estimate.lower
         is_better = lower > upper[baseline] + self.margin
         better = np.flatnonzero(is_better) if left is None else left[is_better[left]]
         if not len(better):

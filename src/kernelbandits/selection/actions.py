@@ -12,7 +12,7 @@ from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import PairPoints, PointKind, kind_of
 from kernelbandits.kernels.sequences import Ids
 from kernelbandits.selection.catalog import Catalog, CatalogView
-from kernelbandits.types import Indices, ItemId, Points
+from kernelbandits.types import Indices, ItemId, Points, Vector
 
 __all__ = [
     "ActionSet",
@@ -29,14 +29,19 @@ __all__ = [
 class ActionSet:
     """Validated actions of one round. A place counts the eligible actions, a row counts all passed actions."""
 
-    __slots__ = ("ids", "n_actions", "n_rows", "points", "rows", "whole")
+    __slots__ = ("costs", "ids", "n_actions", "n_rows", "offset", "points", "rows", "whole")
 
     catalog: ClassVar[None] = None
+    costs: Vector | None
+    """Most that each eligible action can cost; None if costs do not matter."""
+    offset: Vector | None
+    """Amount added to the score of each eligible action; None: nothing."""
 
     def __init__(
         self, kind: PointKind | None, points: Points, ids: Sequence[ItemId] | None, eligible: NDArray[np.bool_] | None
     ) -> None:
         n_actions = len(points) if kind is None else kind.count(points)  # None: rows of numbers
+        self.costs = self.offset = None
         if ids is None and eligible is None:
             self.ids = self.rows = None
             self.whole = self.points = points
@@ -66,6 +71,12 @@ class ActionSet:
         """Id of a row; the row itself if there are no ids."""
         return row if self.ids is None else self.ids[row]
 
+    def at(self, places: Indices, kind: PointKind) -> ActionSet:
+        """Return the same actions of which only those at these places are eligible, lowest first."""
+        eligible = np.zeros(self.n_rows, dtype=bool)
+        eligible[places if self.rows is None else self.rows[places]] = True
+        return ActionSet(kind, self.whole, self.ids, eligible)
+
     def place_of(self, item: ItemId) -> int | None:
         """Place of an item; None if it is absent or not eligible."""
         if self.ids is None:
@@ -78,7 +89,13 @@ class ActionSet:
 class CatalogActions:
     """Validated catalog items of one round: rows are those of the whole catalog, points are computed on demand."""
 
-    __slots__ = ("_kind", "_moment", "_points_of", "_view", "catalog", "context", "ids", "n_actions", "n_rows", "rows")
+    __slots__ = (
+        "_kind", "_moment", "_points_of", "_view", "catalog", "context", "costs", "ids", "n_actions", "n_rows",
+        "offset", "rows",
+    )  # fmt: skip
+
+    costs: Vector | None
+    offset: Vector | None
 
     def __init__(
         self,
@@ -89,6 +106,7 @@ class CatalogActions:
     ) -> None:
         self._points_of = points
         self._kind = kind  # where `points` gives the items in the form of this kind
+        self.costs = self.offset = None  # as in `ActionSet`
         if type(items) is Catalog and eligible is None:
             self._moment = moment = items._now  # later changes of the catalog belong to the next round
             self._view = self.context = self.rows = None
@@ -131,6 +149,10 @@ class CatalogActions:
     def item(self, row: int) -> ItemId:
         """Id of a row; the row itself if there are no ids."""
         return self._moment.item(row)
+
+    def at(self, places: Indices, kind: PointKind) -> CatalogActions:
+        """Return the same items of which only those at these places are eligible, lowest first."""
+        return CatalogActions(self.view.at(places), None, self._points_of, self._kind)
 
     def place_of(self, item: ItemId) -> int | None:
         """Place of an item; None if it is absent or not eligible."""

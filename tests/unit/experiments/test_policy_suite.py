@@ -46,7 +46,7 @@ def test_every_policy_of_the_library_is_in_the_suite():
         built.add(type(policy.make(SuiteRun(problem, run))).__name__)
 
     known = {name for name in policies.__all__ if _is_policy(getattr(policies, name))}
-    assert known - APPROXIMATIONS == built
+    assert known - APPROXIMATIONS - {"Paced"} == built  # `studies.budgets` measures it: here nothing costs
 
 
 def _is_policy(value):

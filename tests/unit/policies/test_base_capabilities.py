@@ -11,7 +11,7 @@ from kernelbandits.policies.randomized import RandomizedPolicy
 PAGE = Path(__file__).parents[3] / "docs" / "policies.md"
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.read_text(encoding="utf-8").splitlines()]
 TABLE = {row[0].strip("`"): row[1:] for row in ROWS if len(row) == 8 and row[0].startswith("`")}
-WRAPPERS = {"Guarded", "Mixed", "Softmax"}
+WRAPPERS = {"Guarded", "Mixed", "Paced", "Softmax"}
 
 
 def exported():

@@ -47,8 +47,8 @@ def learn(policy, world, n_rounds):
 def test_the_policies_with_limits_are_known():
     """So that a parameter that is renamed does not leave its policy without a test."""
     assert {made.__name__ for made in classes_with("horizon")} == {
-        "ContextualZooming", "EXP4", "EXP4P", "EpochGreedy", "GridGP", "KernelEpochGreedy", "PhasedElimination",
-        "SupKernelUCB", "SupLinRel", "SupLinUCB", "VE",
+        "ContextualZooming", "EXP4", "EXP4P", "EpochGreedy", "GridGP", "KernelEpochGreedy", "Paced",
+        "PhasedElimination", "SupKernelUCB", "SupLinRel", "SupLinUCB", "VE",
     }  # fmt: skip
     assert {made.__name__ for made in classes_with("n_actions")} == {
         "EpochGreedy", "ILOVETOCONBANDITS", "KernelEpochGreedy", "PACBayes", "PolicyElimination", "RandomizedUCB",

@@ -409,6 +409,7 @@ HELPERS = {name for name in vars(Policy) if name.startswith(("_choose", "_requir
     "_actions_of_each", "_announce_refit", "_assign", "_continue_from", "_is_wrapped", "_not_assignable", "_put",
     "_reserved", "_validate", "_validates_rounds", "_limit", "_n_limited", "_warn_beyond", "_has_warned_beyond",
     "_box_actions", "_listed", "_check_length", "_methods", "_observed", "_repr_html_", "_set_up", "_without_horizon",
+    "_known_actions", "_is_outermost",
 }  # fmt: skip
 """Methods that no policy overrides, and class attributes."""
 
