@@ -170,7 +170,7 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
     def _pick_inside(self, actions: BoxActions) -> Selection:
         """Draw a function and search the box for its maximum. A point of a box has no probability."""
         box, kernel = actions.box, self.kernel
-        point = actions.at(box.low[None])
+        point = actions.points_at(box.low[None])
         if self.draws == "joint" or not self._is_correctable:
             raise NotSupported(
                 "KernelThompson searches a box for the maximum of a drawn function, which needs draws='auto' or "
@@ -186,11 +186,11 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
         paths = self._paths(point, 0, 1, self._rng)
 
         def values(rows: Matrix) -> Vector:
-            heights: Vector = paths.at(actions.at(rows))[0]
+            heights: Vector = paths.at(actions.points_at(rows))[0]
             return heights
 
         def climb(rows: Matrix) -> tuple[Vector, Matrix]:
-            return values(rows), paths.gradient(actions.at(rows))[:, -box.n_columns :]
+            return values(rows), paths.gradient(actions.points_at(rows))[:, -box.n_columns :]
 
         rows, n_scored = maximize(box, values, climb, best_tried(self.posterior, actions))
         heights = values(rows)

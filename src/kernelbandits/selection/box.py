@@ -184,7 +184,7 @@ class BoxActions(ActionSet):
                 raise InvalidContexts("The context beside a box must be dense. Convert it: context.toarray().")
             self._context = context
 
-    def at(self, rows: Matrix) -> Points:
+    def points_at(self, rows: Matrix) -> Points:
         """Points for these rows of the box."""
         if isinstance(self._kind, PairPoints):
             return PairRows(self._context, rows, is_shared=True)
@@ -200,7 +200,7 @@ class BoxActions(ActionSet):
 
     def find(self, rows: Matrix) -> None:
         """Make these rows the points of the round."""
-        self.points = self.whole = self.at(rows)
+        self.points = self.whole = self.points_at(rows)
         self.rows = np.zeros(len(rows), dtype=np.intp)
 
 
@@ -331,7 +331,7 @@ class GradientSearch(Selector):
             return None
         rows, n_scored = maximize(
             actions.box,
-            lambda rows: self._predict(actions.at(rows)).upper(exploration),
+            lambda rows: self._predict(actions.points_at(rows)).upper(exploration),
             lambda rows: self._climb(actions, rows, exploration),
             best_tried(self.posterior, actions),
         )
@@ -349,7 +349,7 @@ class GradientSearch(Selector):
 
     def _climb(self, actions: BoxActions, rows: Matrix, exploration: float) -> tuple[Vector, Matrix]:
         """Scores of rows, and their gradients."""
-        points = actions.at(rows)
+        points = actions.points_at(rows)
         prediction = self._predict(points)
         width = prediction.width
         factors = np.divide(exploration, width, out=np.zeros_like(width), where=width > 0.0)
