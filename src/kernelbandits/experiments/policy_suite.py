@@ -227,11 +227,6 @@ _SMALL_EXPLORATION: Final = {"exploration": (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)}
 _THEORY: Final = {"exploration": "theory"}
 _RATES: Final = {"uniform_factor": (0.03, 0.1, 0.3), "learning_factor": (3.0, 10.0, 30.0, 100.0)}
 _RATES_THEORY: Final = {"uniform_factor": "theory", "learning_factor": "theory"}
-_CONFIDENT_RATES: Final = {
-    "exploration": (0.03, 0.1, 0.3),
-    "uniform_factor": (0.1, 0.3),
-    "learning_factor": (10.0, 30.0, 100.0),
-}
 _CLASS: Final = {"regret_factor": (0.03, 0.3, 3.0), "uniform_factor": (0.03, 0.1, 0.3)}
 _CLASS_THEORY: Final = {"regret_factor": "theory", "uniform_factor": "theory"}
 
@@ -411,7 +406,7 @@ SUITE: Final = (
         name="ContextualZooming",
         family="metric",
         make=lambda run, **values: p.ContextualZooming(run.kernel, horizon=run.horizon, **values),
-        grid={"exploration": (0.01, 0.03, 0.1, 0.2), "norm_bound": (0.1, 0.2, 1.0)},
+        grid=_SMALL_EXPLORATION,
         theory=_THEORY | {"norm_bound": 1.0},
     ),
     SuitePolicy(
@@ -426,7 +421,7 @@ SUITE: Final = (
         name="EXP4P",
         family="experts",
         make=lambda run, **values: p.EXP4P(run.experts, horizon=run.horizon, seed=run.seed, **values),
-        grid=_CONFIDENT_RATES,
+        grid=_RATES,
         theory=_THEORY | _RATES_THEORY,
         uses_rows=True,
     ),
@@ -434,7 +429,7 @@ SUITE: Final = (
         name="VE",
         family="experts",
         make=lambda run, **values: p.VE(run.experts, horizon=run.horizon, vc_dimension=2, seed=run.seed, **values),
-        grid=_CONFIDENT_RATES,
+        grid=_RATES,
         theory=_THEORY | _RATES_THEORY,
         uses_rows=True,
     ),
