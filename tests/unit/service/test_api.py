@@ -264,6 +264,7 @@ def test_a_decision_that_cannot_be_expected_to_begin_in_time_falls_back_at_once(
             assert service.client.decide("patient", ACTIONS, id="d2")["mode"] == "fallback"
             assert time.monotonic() - start < 30.0
             assert service.client.decide("patient", ACTIONS, id="d2")["replayed"]
+        service.learner.snapshot().result(PATIENCE)
         service.learner._pace = 0.0
         assert service.client.decide("patient", ACTIONS, id="d3")["mode"] == "policy"
         service.learner.snapshot().result(PATIENCE)
@@ -327,7 +328,7 @@ def raw(service, data):
 
 
 def test_bodies_that_lie_about_their_length(tmp_path):
-    limits = Limits(body=10_000, body_seconds=2.0)
+    limits = Limits(body=10_000, body_seconds=20.0)
     with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
         service.client.create("news", ROWS)
         service.client.act("news", "start")
