@@ -211,7 +211,8 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         title=TITLE,
         section=TITLE,
         caption=(
-            f"Reward of {HORIZON:,} rounds as a share of the best feasible, by allowance; mean over {N_SEEDS} seeds, "
+            f"Reward of {HORIZON:,} rounds as a share of the best feasible, by allowance, in percent of what the "
+            f"actions of highest expected reward cost; mean over {N_SEEDS} seeds, "
             f"bands are 95 % intervals, {NORMAL:g} standard errors to either side."
         ),
         alt_text=(
@@ -232,7 +233,7 @@ def _draw(rows: Sequence[Mapping[str, Any]], caption: str, theme: Theme) -> Figu
     panels = [
         Panel(
             title=world,
-            x_label="Allowance, % of the cost of the best actions",
+            x_label="Allowance, %",
             y_label="Reward / best feasible",
             draw=partial(on_axes, curves=curves),
         )
