@@ -314,7 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--system", action="append", choices=SYSTEMS, help="all but BoTorch by default")
     parser.add_argument("--only", action="append", choices=FUNCTIONS, help="a function; all by default")
     parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--page", action="store_true", help="write the page from the stored numbers, and run nothing")
     parser.add_argument("--into", type=Path, default=PAGE, help="the page; numbers are stored beside it")
     given = parser.parse_args(arguments)
