@@ -210,7 +210,10 @@ FAMILIES = {
     "EKUCB": (lambda: kb.EKUCB(Gaussian(length_scale=0.7), seed=1), rows),
     "CBBKB": (lambda: kb.CBBKB(Gaussian(length_scale=0.7), threshold=4.0, seed=1), rows),
     "MiniBatchGPUCB": (lambda: kb.MiniBatchGPUCB(Gaussian(length_scale=0.7), noise_variance=0.5), rows),
-    "random features": (lambda: kb.KernelUCB(RandomFourier(Gaussian(length_scale=0.7), n_columns=3, n_frequencies=3)), rows),
+    "random features": (
+        lambda: kb.KernelUCB(RandomFourier(Gaussian(length_scale=0.7), n_columns=3, n_frequencies=3)),
+        rows,
+    ),
     "Softmax": (lambda: kb.Softmax(kb.KernelUCB(Spectrum(n=2)), temperature=0.3, seed=2), words),
     "Guarded": (lambda: kb.Guarded(kb.KernelUCB(Gaussian(length_scale=0.7)), baseline=0), rows),
 }
