@@ -56,3 +56,34 @@ def test_the_telescope_is_read(tmp_path):
 
     assert rows.shape == (2, 10)
     assert labels == ["g", "h"]
+
+
+def test_rows_that_are_certified_are_compared_with_the_exact_policy():
+    def run(method, regret, inflation, seed=0):
+        rows = [{"round": 10, "regret": regret, "seconds": 1.0, "bytes": 0}]
+        return {
+            "part": "published",
+            "problem": "p",
+            "method": method,
+            "seed": seed,
+            "rows": rows,
+            "atoms": 1,
+        } | inflation
+
+    runs = [
+        run("exact", 10.0, {"inflation": 1.0}), run("BKB 2", 10.2, {"inflation": 1.04}),
+        run("EKUCB 2", 9.9, {"inflation": 1.0}), run("BBKB 3", 20.0, {"inflation": 3.0}), run("budget 5", 20.0, {}),
+    ]  # fmt: skip
+
+    (line,) = long_histories._certified(runs)
+
+    assert "2 rows (p, BKB 2; p, EKUCB 2), with 0.990 to 1.020 times the exact regret" in line
+    assert long_histories._certified(runs[:1]) == []
+
+
+def test_what_is_stored_is_not_measured_again(run):
+    run("--only", "Chess", "--methods", "exact", "--rounds", "9")
+    store = run("--only", "Chess", "--methods", "exact", "EKUCB 2", "--rounds", "8", "--missing")[2]
+
+    rounds = {one["method"]: one["rows"][-1]["round"] for one in json.loads(store.read_text(encoding="utf-8"))["runs"]}
+    assert rounds == {"exact": 9, "EKUCB 2": 8}
