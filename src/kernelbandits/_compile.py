@@ -331,7 +331,7 @@ class Loop:
 
 
 _parts: Final[dict[Callable[..., Any], tuple[frozenset[str], bool]]] = {}
-"""Functions that kernels call, and their fast-math flags."""
+"""Functions that kernels call, their fast-math flags, and whether they are inlined."""
 
 _registered: Final[set[Callable[..., Any]]] = set()
 """Those that Numba knows."""

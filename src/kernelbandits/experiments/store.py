@@ -250,7 +250,8 @@ def read_parquet(path: Path) -> pa.Table:
     if span is not None and _digest_of(content, *span) != content[slice(*span)]:
         raise DamagedFile(f"The file {str(path)!r} is damaged: its checksum does not match. {JOB_HINT}")
     try:
-        table = parquet.ParquetFile(pa.BufferReader(content), page_checksum_verification=True).read()
+        # One thread: a thread of pyarrow's pool that still holds a buffer at interpreter exit aborts the process.
+        table = parquet.ParquetFile(pa.BufferReader(content), page_checksum_verification=True).read(use_threads=False)
     except Exception as error:  # anything may be wrong in a file without a digest
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DamagedFile(f"The file {str(path)!r} cannot be read: {reason.rstrip('.')}. {JOB_HINT}") from error

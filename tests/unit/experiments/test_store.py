@@ -1,4 +1,7 @@
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -104,3 +107,30 @@ def test_learning_stops_on_request():
     gains = table["log_det_gain"].to_numpy()
     assert np.all(np.diff(gains[:6]) > 0)
     assert np.all(np.diff(gains[5:]) == 0)
+
+
+THREADS_OF_A_READ = """
+import os, sys
+from pathlib import Path
+import pyarrow as pa
+from pyarrow import parquet
+from kernelbandits.experiments.store import read_parquet
+path = Path(sys.argv[1])
+before = len(os.listdir("/proc/self/task"))
+table = read_parquet(path) if sys.argv[2] == "ours" else parquet.ParquetFile(pa.BufferReader(path.read_bytes())).read()
+print(table.num_rows, len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Threads of a process are counted in /proc.")
+@pytest.mark.parametrize(("reader", "has_threads"), [("ours", False), ("pyarrow's default", True)])
+def test_reading_leaves_no_thread_that_could_abort_the_end_of_a_program(tmp_path, reader, has_threads):
+    path = tmp_path / "table.parquet"
+    path.write_bytes(to_parquet(pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]})))
+
+    command = [sys.executable, "-c", THREADS_OF_A_READ, str(path), reader]
+    ended = subprocess.run(command, capture_output=True, text=True)
+
+    assert ended.stdout, ended.stderr  # the default may abort later, at its end
+    n_rows, n_threads = map(int, ended.stdout.split())
+    assert (n_rows, n_threads > 0) == (2, has_threads)

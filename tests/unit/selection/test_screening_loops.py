@@ -11,7 +11,8 @@ screening_loops.ensure()  # registers the parts
 
 def forms(part):
     """Compiled, and the same in Python."""
-    return [_compile.numba().njit(fastmath=set(_compile._parts[part]))(part), part]
+    fast, _ = _compile._parts[part]
+    return [_compile.numba().njit(fastmath=set(fast))(part), part]
 
 
 def a_panel(rng, start, n_rows):
