@@ -422,7 +422,7 @@ class PrimalPosterior(RecordedPosterior):
         if self._model is None:
             return self.kernel.features(points)
         if type(points) is ndarray and points.shape[1] == self._n_plain and points.flags.c_contiguous:
-            return points  # type: ignore[no-any-return]
+            return points
         if type(points) is not type(self._known):
             self.kernel.kind.validate_comparable(self._known, points)
         features = np.ascontiguousarray(self.kernel.features(points))  # as required by the compiled kernels
