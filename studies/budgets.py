@@ -212,7 +212,7 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         section=TITLE,
         caption=(
             f"Reward of {HORIZON:,} rounds as a share of the best feasible, by allowance, in percent of what the "
-            f"actions of highest expected reward cost; mean over {N_SEEDS} seeds, "
+            f"actions of highest expected reward cost; mean over {N_SEEDS} runs, "
             f"bands are 95 % intervals, {NORMAL:g} standard errors to either side."
         ),
         alt_text=(

@@ -95,7 +95,7 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         section=TITLE,
         caption=(
             f"Regret of KernelUCB after {HORIZON} rounds by what the length scale was multiplied with, over "
-            f"{len(SEEDS)} seeds; bars are 95 % intervals. Gray: {FIXED}; blue: learned by {LIKELIHOOD}; orange: by "
+            f"{len(SEEDS)} runs; bars are 95 % intervals. Gray: {FIXED}; blue: learned by {LIKELIHOOD}; orange: by "
             f"{LEFT_OUT}. Each axis has its own scale."
         ),
         alt_text=f"Five panels with three curves each over the factors 0.1, 1 and 10. {in_words(rows)}",
