@@ -31,7 +31,7 @@ from kernelbandits.posterior import Posterior
 from kernelbandits.selection import CatalogView
 from kernelbandits.selection.actions import Actions, checked_ids
 from kernelbandits.types import Decision, ItemId, Parameters, Points, Selection, Vector, WithCosts
-from kernelbandits.validation import check_bool, check_nonnegative, check_positive, check_vector, short_repr
+from kernelbandits.validation import LARGEST, check_bool, check_nonnegative, check_positive, check_vector, short_repr
 
 __all__ = ["Paced"]
 
@@ -503,10 +503,11 @@ def _at(costs: ArrayLike, rows: NDArray[np.intp] | None, n_actions: int) -> Vect
         amounts = check_vector(costs, "The costs of a round")
     except InvalidParameter as error:
         raise InvalidContexts(str(error)) from error
-    if len(amounts) != n_actions or (amounts < 0.0).any():
-        least = f", the least {amounts.min():g}" if len(amounts) else ""
+    if len(amounts) != n_actions or (amounts < 0.0).any() or (amounts > LARGEST).any():
+        extremes = f", from {amounts.min():g} to {amounts.max():g}" if len(amounts) else ""
         raise InvalidContexts(
-            f"The costs of a round are one number, zero or above, per action ({n_actions}), got {len(amounts)}{least}."
+            f"The costs of a round are one number from 0 to {LARGEST:g} per action ({n_actions}), got "
+            f"{len(amounts)}{extremes}."
         )
     return amounts if rows is None else amounts[rows]
 
@@ -514,7 +515,7 @@ def _at(costs: ArrayLike, rows: NDArray[np.intp] | None, n_actions: int) -> Vect
 def _limit(decision: Decision) -> float:
     """Return the most that a decision can cost."""
     cost = np.asarray(decision.memo.get(COST, -1.0))
-    if cost.ndim or cost.dtype.kind not in "iuf" or not cost >= 0.0:
+    if cost.ndim or cost.dtype.kind not in "iuf" or not 0.0 <= cost <= LARGEST:
         raise DecisionError(
             f"A decision of Paced holds its cost, memo[{COST!r}], a number from zero, got {short_repr(cost.tolist())}. "
             "Learn from decisions as `choose` gives them."
@@ -535,4 +536,4 @@ def _packed(costs: Mapping[str, float]) -> Parameters:
 
 def _unpacked(state: Mapping[str, Any]) -> dict[str, float]:
     ids = unpack_strings(below("", state))
-    return dict(zip(ids, saved_array(state, "costs", "f", (len(ids),), least=0.0).tolist(), strict=True))
+    return dict(zip(ids, saved_array(state, "costs", "f", (len(ids),), least=0.0, most=LARGEST).tolist(), strict=True))

@@ -88,6 +88,8 @@ def _why_no_command(words):
         return None if os.access(ROOT / program, os.X_OK) else f"names {program}, which is not there"
     if [Path(program).name, *arguments[:1]] == ["python", "-m"]:
         return None if find_spec(arguments[1]) else f"names the module {arguments[1]}, which is not there"
+    if program == "python" and arguments[:1] and arguments[0].endswith(".py"):
+        return None if (ROOT / arguments[0]).exists() else f"names {arguments[0]}, which is not there"
     if [program, *arguments[:1]] == ["pip", "install"]:
         return None
     return f"has the command {program}, which is not checked"

@@ -39,7 +39,9 @@ def one_number_changed(found):
     else:
         row = changed["rows"][0]
         for column in {"bias", "rmse", "reward", "regret"} & row.keys():
-            row[column] = [value + 50.0 for value in row[column]] if isinstance(row[column], list) else row[column] + 0.1
+            row[column] = (
+                [value + 50.0 for value in row[column]] if isinstance(row[column], list) else row[column] + 0.1
+            )
     return changed
 
 
