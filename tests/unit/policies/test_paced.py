@@ -365,7 +365,7 @@ def test_costs_by_id_are_those_of_the_round():
     ("costs", "match"),
     [
         ([1.0], r"per action \(3\), got 1"),
-        ([0.1, 0.2, -0.5], "zero or above.*least -0.5"),
+        ([0.1, 0.2, -0.5], "from 0 to .*from -0.5"),
         ([0.1, np.nan, 0.2], "NaN or infinite"),
         ([[0.1, 0.2, 0.3]], "shape"),
         (["a", "b", "c"], "real numbers"),
