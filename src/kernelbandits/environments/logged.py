@@ -33,6 +33,8 @@ from kernelbandits.validation import (
 
 __all__ = ["Log", "Logged", "LoggedWorld", "click_rewards", "single_actions"]
 
+ROUNDED_SUM: Final = 0.01
+"""How far probabilities of a round may be from the sum 1: as far as numbers of two or three digits get."""
 
 NO_LOG_OF_BOXES: Final = (
     "A log holds actions that can be listed, with their probabilities, and a point of a box has none. A policy can "
@@ -68,8 +70,8 @@ class Log:
         Probability that the logging policy shows the action at its place, whatever is above it. Only slates have it,
         and only estimators with behavior="independent" need it; `Policy.place_probabilities` computes it.
     probabilities
-        Probability of every action of each round under the logging policy, if known. Only `MarginalizedIPS` needs it;
-        `Policy.probabilities` computes it. Not for slates.
+        Probability of every action of each round under the logging policy, if known; their sum is 1. Only
+        `MarginalizedIPS` needs it; `Policy.probabilities` computes it. Not for slates.
 
     Examples
     --------
@@ -251,10 +253,11 @@ class Log:
         checked = [check_array(shares, "The probabilities of a log") for shares in probabilities]
         for t, shares in enumerate(checked):
             is_right = shares.shape == (counts[t],) and bool(((shares >= 0.0) & (shares <= 1.0)).all())
-            if not is_right or not shares[self.actions[t]] > 0.0:
+            if not is_right or not shares[self.actions[t]] > 0.0 or abs(float(shares.sum()) - 1.0) > ROUNDED_SUM:
                 raise InvalidParameter(
                     f"The probabilities of a round must be one number between 0 and 1 for each of its {counts[t]} "
-                    f"actions, above 0 for the logged one, got {short_repr(probabilities[t])} in round {t}."
+                    f"actions, above 0 for the logged one, with the sum 1, got {short_repr(probabilities[t])} in round "
+                    f"{t}."
                 )
         object.__setattr__(self, "probabilities", checked)
 

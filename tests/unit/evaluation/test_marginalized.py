@@ -240,7 +240,7 @@ def test_what_cannot_be_judged_is_rejected(target):
 @pytest.mark.parametrize(
     "probabilities",
     [[[0.5, 0.5]], [[0.5, 0.5], [0.5]], [[0.5, 0.5], [1.5, 0.5]], [[0.5, 0.5], [1.0, -0.1]], [[0.5, 0.5], [0.0, 1.0]],
-     [[0.5, 0.5], ["a", "b"]], [[0.5, 0.5], [np.nan, 0.5]], 3],
+     [[0.5, 0.5], [0.5, 0.4]], [[0.5, 0.5], [0.9, 0.9]], [[0.5, 0.5], ["a", "b"]], [[0.5, 0.5], [np.nan, 0.5]], 3],
 )  # fmt: skip
 def test_bad_probabilities_are_rejected(probabilities):
     with pytest.raises(InvalidParameter, match="probabilities"):

@@ -29,6 +29,7 @@ from kernelbandits.adapters.vowpal_wabbit.log import (
     write_lines,
 )
 from kernelbandits.environments import Log
+from kernelbandits.environments.logged import ROUNDED_SUM
 from kernelbandits.errors import ForeignFile, InvalidContexts, InvalidParameter
 from kernelbandits.types import Vector
 from kernelbandits.validation import check_int, is_one_of, short_repr
@@ -171,7 +172,7 @@ def read_dsjson(
         True: sparse rows of SciPy. False: dense rows.
     on_error
         "raise" an error that names the line and the rule it breaks, or "skip" and count it in `log.left_out`. "raise"
-        also rejects a file without any decision that has a cost.
+        also rejects a file without any decision that has a cost, or without any slate of the length `slots`.
     slots
         Form of lines with several slots. "slates": one round of a log of slates, all of the same length; what
         describes the slots themselves is left out, and a line with a single decision becomes a slate of one. A number:
@@ -198,7 +199,7 @@ def read_dsjson(
     lines = ((number, line) for number, line in numbered_lines(path) if line.strip())
     events, left_out = parsed(lines, parse, path=path, on_error=on_error)
     if slots != "decisions":
-        events, left_out = _of_one_length(events, left_out, k, path)
+        events, left_out = _of_one_length(events, left_out, k, path, on_error)
     return log_of(events, left_out, layout=layout, vocabulary=vocabulary, sparse=sparse)
 
 
@@ -386,20 +387,25 @@ def _decisions(
             slot.available.index(slot.ranked[0]),
             0.0 - slot.cost,
             slot.shares[0],
-            np.array([known[row] for row in slot.available]) if is_complete else None,
+            _distribution(np.array([known[row] for row in slot.available]), "_p") if is_complete else None,
         )
 
 
 def _of_one_length(
-    events: list[Event], left_out: dict[str, int], k: int | None, path: str | PathLike[str]
+    events: list[Event], left_out: dict[str, int], k: int | None, path: str | PathLike[str], on_error: OnError
 ) -> tuple[list[Event], dict[str, int]]:
     """Slates of one length: the only one, or those of length k. A decision among slates is a slate of one."""
     if k is None and not any(isinstance(event.chosen, tuple) for event in events):
         return events, left_out
     slates = [event if isinstance(event.chosen, tuple) else _slate_of_one(event) for event in events]
     lengths = Counter(len(event.chosen) for event in slates)
+    listed = ", ".join(f"{count:,} of {length}" for length, count in sorted(lengths.items()))
+    if k is not None and slates and k not in lengths and on_error == "raise":
+        raise ForeignFile(
+            f"{fspath(path)!r} holds no slate of length {k}, but {listed}. Read those of one length: "
+            f'slots={max(lengths)}; or each slot as a decision: slots="decisions".'
+        )
     if k is None and len(lengths) > 1:
-        listed = ", ".join(f"{count:,} of {length}" for length, count in sorted(lengths.items()))
         raise ForeignFile(
             f"The slates of a log have one length, and {fspath(path)!r} holds {listed}. Read those of one length: "
             f'slots={max(lengths)}; or each slot as a decision: slots="decisions".'
@@ -473,6 +479,16 @@ def _probabilities(fields: Mapping[str, Any], n_actions: int) -> Vector | None:
         raise Malformed(f"`p` must have one probability for each of the {n_actions} actions, got {given!r}.")
     probabilities = np.empty(n_actions)
     probabilities[np.array(order) - first] = [json_number(probability, "p") for probability in given]
+    return _distribution(probabilities, "p")
+
+
+def _distribution(probabilities: Vector, name: str) -> Vector:
+    is_right = ((probabilities >= 0.0) & (probabilities <= 1.0)).all()
+    if not is_right or abs(float(probabilities.sum()) - 1.0) > ROUNDED_SUM:
+        raise Malformed(
+            f"`{name}` must hold probabilities of all actions, from 0 to 1 with the sum 1, got "
+            f"{short_repr(probabilities.tolist())}."
+        )
     return probabilities
 
 

@@ -167,6 +167,8 @@ def test_flagged_and_unlabeled_lines_are_left_out_and_counted(tmp_path):
         (make_line(a=[0, 2]), "`a` must hold every action from 1 to 2, or from 0, once, got .0, 2"),
         (make_line(a=[2, 3]), "`a` must hold every action from 1 to 2, or from 0, once, got .2, 3"),
         (make_line(a=[]), "`a` must hold every action"),
+        (make_line(p=[0.5, 0.9]), "`p` must hold probabilities .* with the sum 1, got .0.5, 0.9"),
+        (make_line(p=[1.5, -0.5]), "`p` must hold probabilities"),
         (make_line(p=[1.0]), "`p` must have one probability for each of the 2 actions"),
         (make_line(c={"_multi": [{"x": ["s"]}]}, p=None, a=None), r"`x\[0\]` must be a finite number, got 's'"),
     ],

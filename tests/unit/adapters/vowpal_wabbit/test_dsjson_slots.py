@@ -91,6 +91,25 @@ def test_slates_of_several_lengths_are_refused_or_one_length_is_read(tmp_path):
     assert (single.actions.tolist(), single.left_out["other_lengths"]) == ([[3]], 2)
 
 
+def test_a_file_without_slates_of_the_length_is_an_error_or_an_empty_log(tmp_path):
+    with pytest.raises(ForeignFile, match=r"holds no slate of length 3, but 1 of 1, 2 of 2\. .*slots=2; "):
+        read_lines(tmp_path, TWO, ONE, ANOTHER, slots=3)
+
+    empty = read_lines(tmp_path, TWO, ONE, ANOTHER, slots=3, on_error="skip")
+
+    assert (len(empty), empty.left_out["other_lengths"]) == (0, 3)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.9, 0.2, 0.2], [0.5, 0.7, -0.1, -0.1]])
+def test_probabilities_of_a_decision_that_do_not_add_up_are_named_with_their_line(tmp_path, shares):
+    line = ccb_line(outcome(0, [1, 0, 2, 3], shares))
+
+    with pytest.raises(ForeignFile, match=r"Line 2 of .* `_p` must hold probabilities of all actions"):
+        read_lines(tmp_path, ONE, line, slots="decisions")
+
+    assert len(read_lines(tmp_path, ONE, line, slots="decisions", on_error="skip")) == 1
+
+
 def test_a_single_decision_among_slates_is_a_slate_of_one(tmp_path):
     single = json.dumps(
         {
