@@ -427,7 +427,7 @@ def test_a_box_with_another_number_of_columns_is_rejected():
     ("low", "high", "message"),
     [
         ([0.0], [1.0, 2.0], "one number for each of its columns, got 1 and 2"),
-        ([1.0, 0.0], [2.0, -0.5], r"must not lie above the upper one.* in column 1"),
+        ([1.0, 0.0], [2.0, -0.5], r"must not lie above the upper one.* got 0.0 and -0.5 in column 1"),
         ([-1e308], [1e308], "sides must be finite"),
         ([], [], "1 to 1,000 numbers, got 0"),
         ([np.nan], [1.0], "lower corner of a box"),

@@ -54,6 +54,7 @@ from kernelbandits.types import (
     Selection,
     Slate,
     Vector,
+    WithCosts,
 )
 from kernelbandits.validation import (
     check_bool,
@@ -1173,6 +1174,11 @@ class Policy(Parametrized, Transactional, ABC):
             if self._validates_rounds:
                 self._validate(listed.catalog.points(self._kind(None)) if self.needs_fixed_actions else None, listed)
             return listed
+        if type(contexts) is WithCosts:
+            raise InvalidContexts(
+                f"Costs of a round are for Paced, and {type(self).__name__} has no use for them. Take "
+                "Paced(policy, …), or pass the contexts alone."
+            )
         names, kind = None if ids is None else checked_ids(ids), self._plain_kind
         points = self._points(contexts, names) if kind is None else kind.check(contexts)
         is_plain = names is None and eligible is None and type(points) is ndarray

@@ -111,7 +111,8 @@ class Paced(WrappedPolicy):
     The cap is hard. An action that may cost more than what is left is not eligible, also for a random action of `Mixed`
     inside; an action that costs nothing always is. If no action is left, `choose` raises AllowanceSpent. Left is the
     allowance minus the costs of learned decisions minus the most that pending ones may cost: announce decisions by
-    `expect` if you choose again before you learn. Rounds of one `choose_many` do not count for each other.
+    `expect` if you choose again before you learn. Rounds of one `choose_many` do not count for each other. A decision
+    that is withdrawn or expires costs nothing any more; if its action was taken, `charge` its cost: that stays.
 
     A round's costs are known before the choice: `choose(WithCosts(contexts, costs))`, or `costs` of this policy by id.
     `learn` charges them, and `charge(decision, cost)` states another cost. With `observed_costs=True` the given costs

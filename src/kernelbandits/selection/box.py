@@ -99,7 +99,7 @@ class Box:
         for column in np.flatnonzero(~((sides >= 0.0) & np.isfinite(sides)))[:1]:
             raise InvalidParameter(
                 "The lower corner of a box must not lie above the upper one, and its sides must be finite, got "
-                f"{corners[0][column]!r} and {corners[1][column]!r} in column {column}."
+                f"{corners[0][column]} and {corners[1][column]} in column {column}."
             )
         for name, corner in zip(("low", "high"), corners, strict=True):
             corner.setflags(write=False)

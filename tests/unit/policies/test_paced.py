@@ -192,6 +192,22 @@ def test_pending_decisions_reserve_what_they_may_cost():
     assert policy.left == pytest.approx(0.6)
 
 
+def test_what_was_charged_stays_charged_when_the_reward_never_comes():
+    policy = kb.Paced(kb.KernelUCB(Delta()), allowance=1.0, costs=0.4)
+    charged, other = policy.choose(["a"]), policy.choose(["a"])
+    for decision in (charged, other):
+        policy.expect(decision, expires=10.0)
+    policy.charge(charged, 0.3)
+
+    policy.expire(11.0)
+
+    assert (policy.spent, policy.reserved) == (0.3, 0.0)
+    policy.charge(other, 0.25)  # the bill of a decision that has expired
+    assert policy.spent == pytest.approx(0.55)
+    policy.learn(other, 1.0)  # a late reward
+    assert policy.spent == pytest.approx(0.55)
+
+
 def test_an_allowance_can_be_spent_to_the_last_unit():
     policy = kb.Paced(kb.KernelUCB(Delta()), allowance=1.0, costs=0.1)
 
@@ -654,8 +670,9 @@ def test_rounds_with_costs_are_not_played_and_not_history():
         policy.play([round_], [rewards])
     with pytest.raises(NotSupported, match="not by play and warm_start"):
         policy.warm_start(round_, rewards)
-    with pytest.raises(InvalidContexts):
-        kb.KernelUCB(KERNEL).choose(round_)
+    for other in (kb.KernelUCB(KERNEL), kb.UniformRandom()):
+        with pytest.raises(InvalidContexts, match=rf"for Paced, and {type(other).__name__} has no use for them"):
+            other.choose(round_)
     with pytest.raises(NotSupported, match="Paced chooses one action at a time"):
         policy.choose(round_, k=2)
 
