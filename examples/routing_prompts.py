@@ -81,13 +81,13 @@ def hashed(texts, n_columns=128):
     return rows
 
 
-def main(n_prompts=1_200, allowance=120.0, seed=0):
+def main(n_prompts=1_200, allowance=200.0, seed=0):
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     encoder = CachedEncoder(hashed, size=2_000, normalized=True)  # or CachedEncoder(SentenceTransformer("…"))
     kernel = PairProduct(Gaussian(length_scale=0.7) + 0.3, Gaussian(length_scale=1.5))
     router = kb.Paced(
         kb.Mixed(
-            kb.KernelUCB(kernel, regularization=0.3, exploration=0.2, reward_range=(0, 1)), epsilon=0.1, seed=seed
+            kb.KernelUCB(kernel, regularization=0.3, exploration=0.2, reward_range=(0, 1)), epsilon=0.05, seed=seed
         ),
         allowance=allowance,
         horizon=n_prompts,
@@ -120,7 +120,19 @@ def main(n_prompts=1_200, allowance=120.0, seed=0):
     bills = PRICES * (np.mean([len(text.split()) for text, _ in prompts(n_prompts, random.Random(seed))]) + 550) / 1_000
     for name, mean, bill in zip(NAMES, fixed, bills, strict=True):
         print(f"  always {name}: {mean:.3f} for {bill * n_prompts:.1f} cents")
+    print(f"  best mix of two at random, for the limit: {best_mix(fixed, bills * n_prompts, allowance):.3f}")
     evaluate(log, truth, kernel)
+
+
+def best_mix(means, bills, limit):
+    """The best mean quality without looking at prompts: one model, or two at random, for what may be spent."""
+    pairs = list(zip(bills, means, strict=True))
+    mixes = [mean for bill, mean in pairs if bill <= limit]
+    for less, low in pairs:
+        for more, high in pairs:
+            if less <= limit < more:
+                mixes.append(low + (high - low) * (limit - less) / (more - less))
+    return max(mixes)
 
 
 def evaluate(log, truth, kernel):

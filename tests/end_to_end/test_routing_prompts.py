@@ -37,6 +37,7 @@ def test_made_prompts_are_routed_within_the_limit(example, capsys, monkeypatch):
     assert sum(calls.values()) == 400
     assert set(calls) == set(example.NAMES) == set(fixed)
     assert fixed["canned"] < fixed["tiny"] < quality < fixed["large"]  # the largest costs six times the limit
+    assert quality > float(re.search(r"best mix .*: ([\d.]+)", text)[1]) > fixed["tiny"]
     assert re.search(r"without a limit, by the log: 0\.\d+ ± 0\.\d+; true: 0\.\d+", text)
 
 

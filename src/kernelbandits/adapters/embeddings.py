@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import Any
 
@@ -64,7 +64,7 @@ class CachedEncoder:
 
     def __call__(self, texts: Sequence[str]) -> Matrix:
         """Return one row per text."""
-        listed = Strings().check(texts)
+        listed = _texts(texts)
         found: dict[str, Matrix] = {}
         with self._lock:
             for text in listed:
@@ -131,6 +131,23 @@ class CachedEncoder:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} of {self.size} texts)"
+
+
+def _texts(texts: Any) -> list[str]:
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise InvalidContexts(
+            f"An encoder takes a list of texts, got {type(texts).__name__}. One text: encoder.one(text)."
+        )
+    listed = list(texts)
+    for text in listed:
+        if not isinstance(text, str):
+            raise InvalidContexts(
+                f"An encoder takes texts, got {type(text).__name__}: {short_repr(text)}. Rows of numbers need no "
+                "encoder: pass them to the policy as they are."
+            )
+    if not listed:
+        raise InvalidContexts("An encoder takes at least one text, got none.")
+    return Strings().check(listed)
 
 
 def _encode_of(encoder: Any) -> Callable[[list[str]], Any]:

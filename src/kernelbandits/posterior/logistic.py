@@ -70,7 +70,8 @@ class LogisticPosterior(RecordedPosterior):
         mean = f,   width² = (k(x, x) − kᵀ(K + γW⁻¹)⁻¹k) / γ.
 
     Mean and width are those of the log-odds: the action with the highest mean + exploration · width has the highest
-    upper bound of its probability. `probabilities` returns these. The width depends on the rewards: one more says
+    upper bound of its probability. `probabilities` returns these. Temperatures of `Softmax`, weights of gaps and prices
+    of `Paced` are then in log-odds, too. The width depends on the rewards: one more says
     little where it was almost sure, and a probability can be near 0 without its interval reaching below.
 
     A fit costs O(m³) per Newton step for m distinct points, once after each change; it starts at the fit before.

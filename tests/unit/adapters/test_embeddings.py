@@ -147,10 +147,14 @@ def test_arguments_are_checked():
         CachedEncoder(Encoder(), size=-1)
     with pytest.raises(InvalidParameter, match="normalized"):
         CachedEncoder(Encoder(), normalized="yes")
-    with pytest.raises(InvalidContexts):
+    with pytest.raises(InvalidContexts, match=r"takes texts, got float: 1.5\. Rows of numbers need no encoder"):
         CachedEncoder(Encoder())([1.5])
-    with pytest.raises(InvalidContexts):
+    with pytest.raises(InvalidContexts, match=r"takes texts, got ndarray.* need no encoder"):
+        CachedEncoder(Encoder())(np.eye(2))
+    with pytest.raises(InvalidContexts, match=r"takes a list of texts, got str\. One text: encoder.one"):
         CachedEncoder(Encoder())("one prompt")
+    with pytest.raises(InvalidContexts, match="at least one text"):
+        CachedEncoder(Encoder())([])
 
 
 def test_threads_agree():
