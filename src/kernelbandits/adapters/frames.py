@@ -14,6 +14,7 @@ from kernelbandits.environments import Log
 from kernelbandits.environments.tabular import Table
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.evaluation import PropensityModel, Trace
+from kernelbandits.evaluation.propensities import warn_if_estimated
 from kernelbandits.selection import Catalog, CatalogView
 from kernelbandits.types import Indices, Pairs, Points
 from kernelbandits.validation import check_instance, check_list, short_repr
@@ -468,6 +469,7 @@ def log_to_frame(log: Log, kind: FrameKind = "pandas") -> Any:
     {'round': [0, 0, 1], 'chosen': [False, True, True], 'reward': [nan, 2.0, 3.0], 'point': ['a', 'b', 'c']}
     """
     check_instance(log, Log, "The log", "Build one: Log(rounds, actions, propensities, rewards).")
+    warn_if_estimated(log)
     counts = log.n_actions
     rounds = np.repeat(np.arange(len(log), dtype=np.int64), counts)
     rows = np.concatenate([np.arange(n, dtype=np.int64) for n in counts]) if len(log) else np.zeros(0, dtype=np.int64)

@@ -15,6 +15,7 @@ from kernelbandits._sparse import sound
 from kernelbandits.environments import Log
 from kernelbandits.environments.logged import single_actions
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
+from kernelbandits.evaluation.propensities import warn_if_estimated
 from kernelbandits.types import Matrix, Pairs, Points
 from kernelbandits.validation import check_array, check_instance, check_int, check_mapping, check_vector
 
@@ -48,6 +49,7 @@ def to_obp(log: Log, *, expected_reward: ArrayLike | None = None) -> dict[str, A
         raise InvalidParameter(
             "The log must have at least one round, got none: the format needs the numbers of actions and columns."
         )
+    warn_if_estimated(log)
     shared = _dense(_actions(log.rounds[0]), 0)
     for t, points in enumerate(log.rounds):
         _check_same_actions(shared, log.rounds[0], points, t)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits.environments import Log
 from kernelbandits.environments.logged import single_actions
-from kernelbandits.errors import InvalidContexts, InvalidParameter, NumericalError
+from kernelbandits.errors import InvalidContexts, InvalidParameter, KernelBanditWarning, NumericalError, warn_user
 from kernelbandits.evaluation._inputs import DistinctRounds, check_log_to_judge, parts, sizes_of, stacked
 from kernelbandits.kernels import Kernel, as_kernel
 from kernelbandits.posterior._basis import Basis
@@ -20,7 +20,7 @@ from kernelbandits.posterior.cholesky import cholesky, solve_lower
 from kernelbandits.types import Indices, ItemId, Matrix, Points, Vector
 from kernelbandits.validation import check_array, check_int, check_size, pluralize
 
-__all__ = ["EstimatedLog", "PropensityModel", "propensity_error", "propensity_warnings"]
+__all__ = ["EstimatedLog", "PropensityModel", "propensity_error", "propensity_warnings", "warn_if_estimated"]
 
 LANDMARKS: Final = 1_000
 """Number of actions, evenly spaced in the log, among which the points of the model are chosen."""
@@ -109,6 +109,16 @@ def propensity_error(log: Log, sensitivity: Vector) -> float:
 def propensity_warnings(log: Log) -> tuple[str, ...]:
     """Warnings of a log with estimated propensities; none if they are known."""
     return (UNKNOWN_CAUSES,) if isinstance(log, EstimatedLog) else ()
+
+
+def warn_if_estimated(log: Log) -> None:
+    """Warn that a format for known propensities is about to hold estimated ones."""
+    if isinstance(log, EstimatedLog):
+        warn_user(
+            "The propensities of this log were estimated, and the format holds them as if they were known: estimators "
+            "that read it state no error of theirs. Estimate them again from what is read: PropensityModel.",
+            KernelBanditWarning,
+        )
 
 
 class _Actions(NamedTuple):

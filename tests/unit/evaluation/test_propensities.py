@@ -6,9 +6,9 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 import kernelbandits as kb
-from kernelbandits.adapters import log_from_frame
+from kernelbandits.adapters import log_from_frame, log_to_frame, to_obp, write_adf_text, write_dsjson
 from kernelbandits.environments import Log
-from kernelbandits.errors import InvalidParameter, NotSupported
+from kernelbandits.errors import InvalidParameter, KernelBanditWarning, NotSupported
 from kernelbandits.evaluation import (
     IPS,
     DirectMethod,
@@ -272,6 +272,20 @@ def test_parts_of_an_estimated_log_keep_their_models(target):
     np.testing.assert_array_equal(part.relative_errors, log.relative_errors[20:60])
     assert part.ids == log.ids[20:60]
     assert "estimated" in IPS().estimate(part, target).warnings[0]
+
+
+@pytest.mark.parametrize("writer", [log_to_frame, to_obp, write_adf_text, write_dsjson], ids=lambda one: one.__name__)
+def test_formats_for_known_propensities_say_that_these_are_not(writer, tmp_path):
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(3, 2))
+    log = PropensityModel(Linear()).estimate([items] * 20, rng.integers(3, size=20), np.zeros(20))
+    known = Log(log.rounds, log.actions, log.propensities, log.rewards)
+    path = [tmp_path / "log"] if writer in (write_adf_text, write_dsjson) else []
+
+    with pytest.warns(KernelBanditWarning, match="as if they were known"):
+        writer(log, *path)
+
+    writer(known, *path)  # without a warning, which would be an error
 
 
 def test_replay_warns_and_anytime_intervals_refuse(target):

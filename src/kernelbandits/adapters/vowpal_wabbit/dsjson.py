@@ -31,6 +31,7 @@ from kernelbandits.adapters.vowpal_wabbit.log import (
 from kernelbandits.environments import Log
 from kernelbandits.environments.logged import ROUNDED_SUM
 from kernelbandits.errors import ForeignFile, InvalidContexts, InvalidParameter
+from kernelbandits.evaluation.propensities import warn_if_estimated
 from kernelbandits.types import Vector
 from kernelbandits.validation import check_int, is_one_of, short_repr
 
@@ -222,6 +223,7 @@ def write_dsjson(log: Log, path: str | PathLike[str], *, vocabulary: Vocabulary 
     vocabulary
         Names of the columns; by default those that the log was read with, otherwise their numbers.
     """
+    warn_if_estimated(log)
     texts = textual(row for event in events_of(log, vocabulary) for row in (event.shared, *event.actions))
     events = enumerate(events_of(log, vocabulary))
     write_lines((json.dumps(_line(event, t, texts), allow_nan=False) for t, event in events), path)

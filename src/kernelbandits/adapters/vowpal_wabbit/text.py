@@ -25,6 +25,7 @@ from kernelbandits.adapters.vowpal_wabbit.log import (
 from kernelbandits.environments import Log
 from kernelbandits.environments.logged import single_actions
 from kernelbandits.errors import InvalidContexts
+from kernelbandits.evaluation.propensities import warn_if_estimated
 from kernelbandits.validation import check_instance
 
 __all__ = ["read_adf_text", "write_adf_text"]
@@ -81,6 +82,7 @@ def write_adf_text(log: Log, path: str | PathLike[str], *, vocabulary: Vocabular
     """
     check_instance(log, Log, "The log", "Build one: Log(rounds, actions, propensities, rewards).")
     single_actions(log, "The text format")
+    warn_if_estimated(log)
     write_lines((line for event in events_of(log, vocabulary) for line in _lines(event)), path)
 
 
