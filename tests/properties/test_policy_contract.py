@@ -59,6 +59,28 @@ class TestMixedAroundALearnedKernel(_OverRows):
         )
 
 
+class TestKernelUCBWithBinaryRewards(_OverRows):
+    @pytest.fixture
+    def make_policy(self):
+        kernel = Gaussian(length_scale=0.7) + 1.0
+        return lambda: kb.KernelUCB(kernel, regularization=0.3, posterior="logistic", reward_range=(0, 1))
+
+
+class TestKernelThompsonWithBinaryRewards(_OverRows):
+    is_random = True
+
+    @pytest.fixture
+    def make_policy(self):
+        return lambda: kb.KernelThompson(
+            Gaussian(length_scale=0.7),
+            regularization=0.3,
+            posterior="logistic",
+            draws="joint",
+            reward_range=(0, 1),
+            seed=4,
+        )
+
+
 class TestKernelUCBLinearPrimal(_OverRows):
     @pytest.fixture
     def make_policy(self):
