@@ -42,7 +42,13 @@ SURPRISING: Final = 2.0
 MOST_LISTED: Final = 10
 """Largest number of pairs that are listed."""
 
+EQUAL: Final = 1e-12
+"""Relative difference of rewards that is taken for rounding, such as that of means of equal rewards."""
+
 SMALLEST: Final = 1e-300
+
+
+ALL_EQUAL: Final = "All rewards are equal, so there is nothing that a kernel could explain. Give a larger sample."
 
 
 class Disagreement(NamedTuple):
@@ -71,7 +77,7 @@ class KernelReport:
 
     explained: float
     """1 − squared error / that of the mean of the other rewards, both of points that were left out. 1: perfect; 0 or
-    less: similar points tell nothing."""
+    less: similar points tell nothing. 0 if all rewards are equal."""
 
     error: float
     """Root mean squared error of a reward that was left out."""
@@ -188,12 +194,12 @@ def kernel_report(
     scale = max(float(np.mean(errors**2 / variances)), SMALLEST)
     deviations = np.abs(errors) / np.sqrt(scale * variances)
     of_mean = (targets - targets.mean()) * len(targets) / (len(targets) - 1.0)
-    spread = max(float(of_mean @ of_mean), SMALLEST)
+    differ = bool(np.ptp(targets) > EQUAL * np.abs(targets).max())
     similarity = _relative(gram, kernel.diagonal(points))
     nearest = np.where(np.eye(len(rows), dtype=bool), -np.inf, similarity)
     found: dict[str, Any] = {
         "n_points": len(rows),
-        "explained": 1.0 - float(errors @ errors) / spread,
+        "explained": 1.0 - float(errors @ errors) / float(of_mean @ of_mean) if differ else 0.0,
         "error": float(np.sqrt(np.mean(errors**2))),
         "within_half": float(np.mean(deviations <= HALF)),
         "within_nine_tenths": float(np.mean(deviations <= NINE_TENTHS)),
@@ -209,7 +215,7 @@ def kernel_report(
         regularization=gamma,
         **found,
         disagreements=_disagreements(gram, nearest, gamma / counts, targets, scale, rows),
-        remarks=_remarks(found),
+        remarks=_remarks(found) if differ else (ALL_EQUAL,),
     )
 
 

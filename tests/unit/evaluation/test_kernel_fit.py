@@ -155,7 +155,12 @@ class TestForms:
         for value in (0.0, 0.7):
             report = kernel_report(KERNEL, x, np.full(len(x), value))
             assert np.isfinite(report.error)
-            assert str(report)
+            assert report.explained == 0.0
+            assert report.remarks == (
+                "All rewards are equal, so there is nothing that a kernel could explain. Give a larger sample.",
+            )
+        means = np.array([0.1 * 3 / 3, 0.3 / 3, 0.1] * 10)[: len(x)]  # equal but for rounding
+        assert kernel_report(KERNEL, x[: len(means)], means).explained == 0.0
 
 
 class TestRefusals:
