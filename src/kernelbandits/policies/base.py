@@ -90,7 +90,7 @@ LARGEST_EXACT: Final = 1e19
 
 
 KERNEL: Final = ValueType(as_kernel, described)
-"""The `kernel` of a policy. A file holds it beside the other parameters, or asks for it."""
+"""The `kernel` of a policy. A file holds it with the other parameters, or `load` needs it as an argument."""
 
 
 def _reward_range(value: tuple[float, float] | None) -> tuple[float, float] | None:

@@ -274,7 +274,7 @@ def test_parts_of_an_estimated_log_keep_their_models(target):
     assert "estimated" in IPS().estimate(part, target).warnings[0]
 
 
-def test_replay_warns_and_anytime_intervals_refuse(target):
+def test_replay_warns_and_anytime_intervals_reject(target):
     rounds, actions, _, rewards = logged(8, 100)
     log = MODEL.estimate(rounds, actions, rewards)
 
