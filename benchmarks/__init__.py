@@ -1,4 +1,4 @@
-"""How fast, and beside whom: every claim about speed, measured again on your machine.
+"""Benchmarks beside other libraries: every claim about speed, measured again on your machine.
 
     python -m benchmarks --quick      a taste, under two minutes
     python -m benchmarks              every claim, under half an hour

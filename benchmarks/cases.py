@@ -21,7 +21,7 @@ LINEAR_PEERS: Final = ("plain NumPy", "river", "Vowpal Wabbit", "MABWiser", "con
 
 @dataclass(frozen=True)
 class Bar:
-    """What must be reached: at least a ratio or a rate, at most so many seconds."""
+    """What must be reached: at least a ratio or a rate, at most this many seconds."""
 
     measure: Measure
     bound: float

@@ -309,7 +309,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is asked for, store it, and write the page."""
+    """Run what is requested, store it, and write the page."""
     parser = argparse.ArgumentParser(prog="benchmarks.continuous", description=__doc__.splitlines()[0])
     parser.add_argument("--system", action="append", choices=SYSTEMS, help="all but BoTorch by default")
     parser.add_argument("--only", action="append", choices=FUNCTIONS, help="a function; all by default")

@@ -51,7 +51,7 @@ def _after_a_turn(session: Session) -> Session:
     """The session after one more repeat; a program of others that fails is reported and does not take part further."""
     try:
         session.repeat()
-    except Exception as failure:  # anything that somebody else's code can raise
+    except Exception as failure:  # anything that other code can raise
         if session.name == PLAY_NAME:  # our own failures are not swallowed
             raise
         return Absent(session.name, f"failed: {type(failure).__name__}: {failure}")

@@ -421,7 +421,7 @@ ABOUT: Final = ("machine", "versions")
 
 
 def _is_stored(runs: Sequence[dict[str, Any]], key: tuple[str, str, int], horizon: int) -> bool:
-    """Whether a run of at least so many rounds is there."""
+    """Whether a run of at least this many rounds is stored."""
     return any(
         (run["problem"], run["method"], run["seed"]) == key and run["rows"][-1]["round"] >= horizon for run in runs
     )
@@ -431,7 +431,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.long_histories")
     parser.add_argument("--only", default="", metavar="NAME", help="real, scaling, million, published or a problem")
     parser.add_argument("--methods", nargs="*", default=(), metavar="METHOD", help='such as "budget 500" or exact')
-    parser.add_argument("--rounds", type=int, help="at most so many rounds")
+    parser.add_argument("--rounds", type=int, help="at most this many rounds")
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 0")
     parser.add_argument("--missing", action="store_true", help="measure only what is not stored yet")
     parser.add_argument("--telescope", type=Path, help="the file magic04.data of the UCI repository")

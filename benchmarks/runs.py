@@ -38,7 +38,7 @@ class Run:
 
     cpu_share: float
     horizon: int
-    """Rounds that were asked for; more than `len(rows)` where the run was stopped."""
+    """Rounds that were requested; more than `len(rows)` where the run was stopped."""
 
     @property
     def is_whole(self) -> bool:
@@ -60,7 +60,7 @@ def warm_up(peer: Peer, case: Case, *, limit: float) -> float:
 
 
 def play_through(peer: Peer, case: Case, *, limit: float, horizon: int | None = None) -> Run:
-    """Play until the horizon, or until so many seconds are spent; contexts and rewards are drawn outside the clock."""
+    """Play until the horizon or the limit in seconds; contexts and rewards are drawn outside the clock."""
     horizon = horizon or case.horizon
     player = peer.start(Setting.of(case.world, case.regime))
     choose, learn = player.choose, player.learn

@@ -1,6 +1,6 @@
 """How a contestant is measured inside a case: in whole runs, in one call, or not at all; at checkpoints: `checkpoints`.
 
-A session is begun once and then asked again for every repeat, so that the contestants of a case take turns.
+A session is begun once and then used for every repeat, so that the contestants of a case take turns.
 """
 
 from __future__ import annotations

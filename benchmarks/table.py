@@ -70,7 +70,7 @@ def ratio(value: float | None) -> str:
 
 
 def reached(bar: Bar, report: CaseReport) -> float | None:
-    """The figure that the bar speaks of; None where there is none."""
+    """The figure that the target limits; None where it is missing."""
     judged = report.outcome(bar.of)
     if judged is None or judged.total is None:
         return None

@@ -1,4 +1,4 @@
-"""What a few checkpoints say about a whole run, and other arithmetic on times."""
+"""Totals of whole runs estimated from a few checkpoints, and other arithmetic on times."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _keep_to(n_threads: int) -> None:
-    """So many processors and library threads; the pools of BLAS and Numba were limited before they were loaded."""
+    """Limit processors and library threads; the pools of BLAS and Numba were limited before they were loaded."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-n_threads:])
     set_threads = getattr(kb, "set_threads", None)

@@ -102,7 +102,7 @@ class Round(NamedTuple):
 
 
 class World(Protocol):
-    """A problem; `rounds` begins anew, and identically, each time it is called."""
+    """A problem; `rounds` yields the same rounds from the first each time it is called."""
 
     @property
     def n_actions(self) -> int:
@@ -198,7 +198,7 @@ class FreshContexts:
 
 
 def _values(function: _Function, contexts: Matrix) -> Callable[[slice], Vector]:
-    return lambda rows: function(contexts[rows])  # on demand: few of them are ever asked for
+    return lambda rows: function(contexts[rows])  # on demand: few of them are needed
 
 
 @dataclass(frozen=True)

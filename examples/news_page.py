@@ -1,4 +1,4 @@
-"""A news page that asks the decision service which headline to lead with: `python examples/news_page.py`.
+"""A news page whose leading headline the decision service chooses: `python examples/news_page.py`.
 
 Start the service first: `kernelbandits serve`. The page needs the standard library and `kernelbandits.service.Client`
 only. An action is a headline, nothing else; a click is its reward, and half an hour without one counts as 0. While the

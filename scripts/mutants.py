@@ -237,7 +237,7 @@ def run_tests(root: Path, files: Sequence[str], limits: Limits, *plugins: object
         _test_in_child(root, files, output, limits, plugins)
     try:
         _, status, usage = os.wait4(child, 0)
-    finally:  # also if this process is told to end, and for processes that tests have left
+    finally:  # also if this process is terminated, and for processes that tests have left
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)
     seconds = usage.ru_utime + usage.ru_stime
@@ -257,7 +257,7 @@ def _test_in_child(root: Path, files: Sequence[str], output: Path, limits: Limit
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu, limits.cpu))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        signal.alarm(limits.time)  # kills a test that waits for ever
+        signal.alarm(limits.time)  # kills a test that waits forever
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)

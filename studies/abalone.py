@@ -21,7 +21,7 @@ STUDIES: Final = ("abalone",)
 ROUNDS: Final = (250, 500, 1_000, 2_000, 10_000)
 
 CAUGHT: Final = 0.15
-"""Share of the uniform policy's regret above which a run has settled on an item that is not the best."""
+"""Share of the uniform policy's regret above which a run is counted as stuck at an item that is not the best."""
 
 REFERENCE: Final = {
     ("0.1", "5"): (0.160, 0.132, 0.119, 0.112),

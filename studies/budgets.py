@@ -43,13 +43,14 @@ N_OFFERS: Final = 10
 
 
 class Run(NamedTuple):
-    """Rounds of a world: contexts, the most that each action can cost, its cost, its expected reward, and luck."""
+    """Rounds of a world: contexts, the most that each action can cost, its cost, its expected reward."""
 
     contexts: Matrix
     limits: Matrix
     costs: Matrix
     expected: Matrix
-    luck: Vector
+    uniform: Vector
+    """The reward is 1 if this lies below the expected reward."""
 
 
 def helpers(seed: int, horizon: int) -> Run:
@@ -171,12 +172,12 @@ def _rows(case: tuple[str, float, int, int], only: Sequence[str] = tuple(COLORS)
 def play(policy: Paced, run: Run) -> tuple[float, float]:
     """Expected reward and cost of the choices of a policy, which learns rewards of 0 and 1."""
     reward = spent = 0.0
-    for contexts, limits, costs, expected, luck in zip(*run, strict=True):
+    for contexts, limits, costs, expected, uniform in zip(*run, strict=True):
         decision = policy.choose(WithCosts(contexts, limits))
         action = decision.action
         if policy.observed_costs:
             policy.charge(decision, costs[action])
-        policy.learn(decision, float(luck < expected[action]))
+        policy.learn(decision, float(uniform < expected[action]))
         reward, spent = reward + expected[action], spent + costs[action]
     return float(reward), float(spent)
 
@@ -271,8 +272,8 @@ length, and four helpers; more skill costs more, the first is free. *Costs obser
 afterwards, up to a stated limit. *Offers*: ten new ones in every round, whose costs say nothing about their rewards.
 Rewards are 0 and 1. The allowance is a share of what the actions of highest expected reward cost. The best feasible
 is the optimum of the linear program over all rounds, with expected rewards and actual costs known beforehand: no
-policy can have more. *Price of the optimum* subtracts the price that this program needs, which nobody knows
-beforehand. All learn with the same Gaussian kernel, except the random one, and all have the cap.
+policy can have more. *Price of the optimum* subtracts the price that this program needs, which no policy knows
+in advance. All learn with the same Gaussian kernel, except the random one, and all have the cap.
 
 {markdown_of(drawing(found))}
 

@@ -29,7 +29,7 @@ COLORS: Final = {"1": "blue", "10": "orange", "100": "green"}
 
 
 def collect(results: Mapping[str, Results]) -> dict[str, Any]:
-    """Printed and attainable regret of the published runs; the grid of settings with fresh luck."""
+    """Printed and attainable regret of the published runs; the grid of settings on other random numbers."""
     published = results["ek_ucb"]
     regret, reward = by_policy(published, "regret"), by_policy(published, "total_reward")
     seeds = published.study["seeds"]

@@ -44,7 +44,7 @@ MODELS: Final[Mapping[str, tuple[float, tuple[float, ...]]]] = {
     "writer": (0.4, (0.85, 0.85, 0.30, 0.50)),
     "large": (2.0, (0.92, 0.92, 0.95, 0.95)),
 }
-"""Price of 1,000 tokens in cents, and mean quality by class of title, which no policy is told."""
+"""Price of 1,000 tokens in cents, and mean quality by class of title, which no policy observes."""
 
 NAMES: Final = list(MODELS)
 PRICES: Final = np.array([price for price, _ in MODELS.values()])
@@ -57,7 +57,7 @@ SHARE: Final = 0.25
 """The allowance, as a share of what the best model for each prompt costs."""
 
 RETRAINED: Final = 200
-"""Rounds after which the network is trained anew."""
+"""Rounds after which the network is retrained."""
 
 
 class Task(NamedTuple):
@@ -96,7 +96,7 @@ def task(seed: int, table: Mapping[str, Any]) -> Task:
 
 
 class Router(Protocol):
-    """Chooses a model for the prompt of a round, and is told its score later."""
+    """Chooses a model for the prompt of a round, and gets its score later."""
 
     def route(self, t: int) -> int:
         """Return the chosen row of `MODELS`."""
@@ -125,7 +125,7 @@ class Bandit:
 
 
 class NeuralLinear:
-    """LinUCB on the last hidden layer of a network of scikit-learn, trained anew every `RETRAINED` rounds."""
+    """LinUCB on the last hidden layer of a network of scikit-learn, retrained every `RETRAINED` rounds."""
 
     def __init__(self, given: Task) -> None:
         self._given, self._network = given, None
@@ -174,7 +174,7 @@ class NeuralLinear:
         scores = np.array(list(self._known.values()))
         network = MLPRegressor(hidden_layer_sizes=(64, 32), alpha=1e-3, max_iter=300, random_state=0)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # it is trained anew soon
+            warnings.simplefilter("ignore", ConvergenceWarning)  # it is retrained soon
             self._network = network.fit(inputs, scores)
         self._policy = self._linear(self._policy.left, HORIZON - t, self._policy.current_price)
         self._since = t
@@ -349,11 +349,11 @@ def render(found: Mapping[str, Any]) -> str:
     prices = ", ".join(f"{name} {price:g}" for name, (price, _) in MODELS.items())
     return f"""\
 Each of {HORIZON:,} prompts, titles of AG News, goes to one of five models. Quality is simulated: its mean depends on
-the class of the title, which no router is told, and its noise has standard deviation {NOISE:g}. Prices in cents per
+the class of the title, which no router observes, and its noise has standard deviation {NOISE:g}. Prices in cents per
 1,000 tokens: {prices}. Scores arrive 5 to 39 prompts later. The allowance is {SHARE:.0%} of what the best model for
 each prompt would cost, and every router is held to it by `Paced`. Embeddings are 64 columns of latent semantic
 analysis, fitted to {N_FOR_ENCODER:,} other titles. *Neural-linear* is LinUCB on the last hidden layer of a network
-(`MLPRegressor`, 64 and 32 units) over embedding, model and features, trained anew every {RETRAINED} prompts. The *best
+(`MLPRegressor`, 64 and 32 units) over embedding, model and features, retrained every {RETRAINED} prompts. The *best
 fixed choice* uses one model until the allowance ends, the free one afterwards; which one is best was seen in hindsight.
 The *best feasible* knows all mean qualities and costs beforehand. Exploration was chosen among 0.05, 0.2 and 0.5 on
 another seed. Mean ± standard deviation over {N_SEEDS} seeds; processor time of choosing and learning, with training.

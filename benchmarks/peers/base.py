@@ -19,7 +19,7 @@ TIE_TOLERANCE: Final = 1e-10
 
 
 class Setting(NamedTuple):
-    """All that a contestant is told before the first round."""
+    """What a contestant knows before the first round."""
 
     kernel: KernelSpec
     regularization: float
@@ -85,7 +85,7 @@ class Peer:
             return "not installed"
         try:
             import_module(self.package)
-        except Exception as failure:  # a broken installation of somebody else can raise anything
+        except Exception as failure:  # a broken installation of another library can raise anything
             return f"installed, but does not import ({type(failure).__name__}: {failure})"
         return ""
 

@@ -19,7 +19,7 @@ BATCH: Final = 2048
 class DiscreteUCB:
     """`SingleTaskGP` with fixed kernel and noise, `UpperConfidenceBound(beta = η²/γ)` at every action, in float64.
 
-    Exact: gpytorch would turn to conjugate gradients for more than 800 observations, so it is told to keep Cholesky.
+    Exact: gpytorch would use conjugate gradients for more than 800 observations, so Cholesky is set explicitly.
     """
 
     def __init__(self, setting: Setting) -> None:

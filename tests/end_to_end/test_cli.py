@@ -24,7 +24,7 @@ def test_the_demo_writes_a_figure(folder):
     assert (folder / "figures" / "regret-light.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_demo_writes_a_page_that_asks_the_network_for_nothing(folder):
+def test_the_demo_writes_a_page_that_needs_no_network(folder):
     html = (folder / "index.html").read_text(encoding="utf-8")
 
     assert not re.search(r"https?://|<script|<link|@import|url\(", html)

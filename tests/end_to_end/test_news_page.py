@@ -1,4 +1,4 @@
-"""The example application: a page that asks the service which headline to lead with."""
+"""The example application: a page whose leading headline the service chooses."""
 
 import http.client
 import importlib.util

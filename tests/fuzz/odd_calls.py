@@ -144,7 +144,7 @@ def outcome(name: str, odd: dict[str, str]) -> RawError | None:
 
 
 def change_outcomes(name: str, odd: dict[str, str]) -> list[RawError]:
-    """Set these odd values in a new policy, and in a clone of one; use both. A refused change changes nothing."""
+    """Set these odd values in a new policy, and in a clone of one; use both. A rejected change changes nothing."""
     target = TARGETS[name]
     shown = ", ".join(f"{parameter}={value}" for parameter, value in odd.items())
     policy = callable_of(name)(**target.arguments())
@@ -157,7 +157,7 @@ def change_outcomes(name: str, odd: dict[str, str]) -> list[RawError]:
         try:
             policy.set_params(**{parameter: ODD[value]() for parameter, value in odd.items()})
         except KernelBanditError:
-            assert policy.describe() == before[0], "a refused change has changed the parameters"
+            assert policy.describe() == before[0], "a rejected change has changed the parameters"
             assert all(policy.get_params()[parameter] is value for parameter, value in before[1].items())
         target.use(policy)
 

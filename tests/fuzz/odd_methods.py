@@ -141,7 +141,7 @@ def method_calls() -> Iterator[tuple[str, str, str, str]]:
 
 
 def method_outcome(owner: str, method: str, parameter: str, odd: str) -> list[RawError]:
-    """Raw errors of the call and of what follows, and anything that a refused call has changed."""
+    """Raw errors of the call and of what follows, and anything that a rejected call has changed."""
     if owner.startswith("posterior "):
         return _posterior_outcome(owner, method, parameter, odd)
     living = Living(owner)
@@ -159,7 +159,7 @@ def method_outcome(owner: str, method: str, parameter: str, odd: str) -> list[Ra
     after: list[Any] = []
     found.append(raw_error(f"use after {call}", lambda: after.append(living.answers())))
     if (rejected or found[0]) and after and not _same(after[0], before):
-        found.append(RawError(call, f"a refused call has moved the policy: {before} to {after[0]}", "nothing raised"))
+        found.append(RawError(call, f"a rejected call has moved the policy: {before} to {after[0]}", "nothing raised"))
     return [error for error in found if error is not None]
 
 
@@ -203,5 +203,5 @@ def _posterior_outcome(owner: str, method: str, parameter: str, odd: str) -> lis
     after: list[Any] = []
     found.append(raw_error(f"use after {call}", lambda: after.append(posterior.predict(rows(seed=1)))))
     if (rejected or found[0]) and after and not np.allclose(after[0].mean, before.mean, rtol=1e-9):
-        found.append(RawError(call, "a refused call has moved the posterior", "nothing raised"))
+        found.append(RawError(call, "a rejected call has moved the posterior", "nothing raised"))
     return [error for error in found if error is not None]

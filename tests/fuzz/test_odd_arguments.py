@@ -1,4 +1,4 @@
-"""Odd values never lead to an exception that is not of this library, and a refused call changes nothing."""
+"""Odd values never lead to an exception that is not of this library, and a rejected call changes nothing."""
 
 from math import isfinite
 

@@ -1,4 +1,4 @@
-"""Files with a right checksum and hostile content are refused, or hold a policy that works."""
+"""Files with a right checksum and hostile content are rejected, or hold a policy that works."""
 
 import os
 import threading

@@ -41,7 +41,7 @@ def n_calls(act):
 
 
 def with_pending(case, n_pending, n_points=3):
-    """A policy with so many pending decisions over a few points, and the decisions."""
+    """A policy with this many pending decisions over a few points, and the decisions."""
     policy = case.make()
     case.learn(policy, 3)
     made = [policy.choose(case.contexts(t)) for t in range(n_points)]

@@ -510,7 +510,7 @@ def test_a_correction_of_a_policy_by_ids_does_not_reach_another_action():
         policy.unlearn(other)
 
 
-def test_a_pending_decision_is_not_settled_by_another_one_of_its_id():
+def test_a_pending_decision_is_not_learned_by_another_one_of_its_id():
     policy = gaussian()
     first, second = policy.choose(NEAR, id="request 7"), policy.choose(FAR, id="request 7")
     policy.expect(first)

@@ -1,7 +1,7 @@
 """A warm round passes through few functions and modules: the counts of scripts/call_paths.py are bounded."""
 
 import pytest
-from scripts.call_paths import cases, warm_round
+from scripts.call_paths import Size, cases, size_of, warm_round
 
 import kernelbandits as kb
 
@@ -29,3 +29,11 @@ def test_a_choice_passes_through_few_functions_and_modules(name):
 
 def test_bounds_name_policies_that_are_counted():
     assert BOUNDS.keys() <= cases().keys()
+
+
+def test_the_size_of_source_leaves_out_docstrings_comments_and_blank_lines(tmp_path):
+    (tmp_path / "one.py").write_text(
+        '"""What it is.\n\nMore.\n"""\n\nN = 1  # a number\n"""What N is."""\n# a comment\n'
+    )
+
+    assert size_of(tmp_path) == Size(modules=1, lines=8, code=1, docstrings=5)

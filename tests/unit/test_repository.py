@@ -1,5 +1,6 @@
 """Files that other programs read, and that nothing else here would open."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -38,6 +40,21 @@ def test_scripts_take_every_python_that_the_package_claims():
     assert f"Python {first} to {last}" in read("scripts/environment.sh")
     lowest, highest = (tuple(map(int, version.split("."))) for version in (first, last))
     assert f"{lowest} <= sys.version_info[:2] <= {highest}" in read("scripts/environment.sh")
+
+
+def test_the_lowest_versions_are_those_of_the_running_python():
+    if sys.platform == "win32":
+        pytest.skip("scripts are for bash")
+    listed = subprocess.run(
+        ["bash", "scripts/test-lowest", "--list"],
+        cwd=ROOT, env=os.environ | {"PYTHON": sys.executable}, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    versions = dict(line.split("==") for line in listed)
+
+    assert len(versions) == len(listed)
+    for requirement in map(Requirement, PROJECT["dependencies"]):
+        if requirement.marker is None or requirement.marker.evaluate():
+            assert versions[requirement.name] in requirement.specifier
 
 
 def test_hooks_run_what_check_runs():

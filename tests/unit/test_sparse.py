@@ -1,4 +1,4 @@
-"""Sparse matrices whose index arrays lead outside of them are refused wherever they come in: SciPy would crash."""
+"""Sparse matrices whose index arrays lead outside of them are rejected wherever they come in: SciPy would crash."""
 
 import numpy as np
 import pytest

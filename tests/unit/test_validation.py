@@ -74,7 +74,7 @@ def test_a_range_is_two_plain_numbers():
 
 
 @pytest.mark.parametrize("ends", [(1.0, 0.0), (1.0, 1.0), (0.0, inf), (nan, 1.0), (0.0,), (0, 1, 2), "ab", None, 1.0])
-def test_what_is_no_range_is_rejected(ends):
+def test_anything_but_a_range_is_rejected(ends):
     with pytest.raises(InvalidParameter, match=r"The thing is two finite numbers a finite length apart, .*, got "):
         check_range(ends, "The thing")
 

@@ -1,7 +1,7 @@
 """The command line: `kernelbandits`, or `python -m kernelbandits`.
 
 One thin module per command. A command reads its arguments, calls one function of the library and prints the result;
-whatever computes lives elsewhere. Start with `kernelbandits demo`.
+computation belongs to other packages. Start with `kernelbandits demo`.
 """
 
 from kernelbandits.cli.main import main

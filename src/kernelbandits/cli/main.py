@@ -33,7 +33,7 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
+    """Run one command; the exit status: 0, 2 for what the user can fix, 130 when interrupted."""
     _replace_characters()
     parser = _parser()
     given = parser.parse_args(arguments)

@@ -25,7 +25,7 @@ NOT_SOUND: Final = 3
 """Exit status of `verify` and `doctor` where something is wrong."""
 
 
-EXITS: Final = "0 when done, 2 for what you can mend"
+EXITS: Final = "0 when done, 2 for what you can fix"
 
 
 class Command(NamedTuple):
@@ -447,7 +447,7 @@ COMMANDS: Final = (
         "  kernelbandits serve --host 0.0.0.0         needs a key: kernelbandits keys create",
         _serve_options,
         _serve,
-        "0 after SIGTERM or Ctrl-C, 2 for what you can mend, 74 after an I/O error (start it again)",
+        "0 after SIGTERM or Ctrl-C, 2 for what you can fix, 74 after an I/O error (start it again)",
     ),
     Command(
         "init", "make the data folder of a service", "  kernelbandits init --data /var/lib/kernelbandits", _data, _init
@@ -504,7 +504,7 @@ COMMANDS: Final = (
         "  kernelbandits verify --data /var/lib/kernelbandits",
         _data,
         _verify,
-        "0 when all is sound, 3 where something is wrong, 2 for what you can mend",
+        "0 when all is sound, 3 where something is wrong, 2 for what you can fix",
     ),
     Command(
         "replay",

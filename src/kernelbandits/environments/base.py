@@ -18,11 +18,11 @@ from kernelbandits.validation import check_array
 
 __all__ = [
     "BatchWorld",
-    "DelayedWorld",
     "DrawnRounds",
     "Environment",
     "Round",
     "World",
+    "WorldWithDelays",
     "WorldWithHistory",
     "n_points",
     "place_of",
@@ -130,7 +130,7 @@ class World(Protocol):
 
 
 @runtime_checkable
-class DelayedWorld(World, Protocol):
+class WorldWithDelays(World, Protocol):
     """World with delayed rewards."""
 
     def delay(self) -> int:

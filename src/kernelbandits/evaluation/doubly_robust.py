@@ -276,7 +276,7 @@ class Switch(OffPolicyEstimator):
             judged = Judged(value=value, error=error, terms=terms, places=places, weights=weights, warnings=warnings)
             return judged.with_propensity_error(log, _corrections(values, places, weights, are_trusted))
         share = 100.0 * float(1.0 - np.mean(are_trusted))
-        warnings += (f"{share:.2g} % of the weights exceed {self.threshold:g}: there the model has the last word.",)
+        warnings += (f"{share:.2g} % of the weights exceed {self.threshold:g}: there the value is that of the model.",)
         judged = _with_model(values, places, weights, warnings)
         return judged.with_propensity_error(log, _corrections(values, places, weights, are_trusted))
 

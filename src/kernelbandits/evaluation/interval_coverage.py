@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kernelbandits.environments.base import DelayedWorld, Environment, Round, World
+from kernelbandits.environments.base import Environment, Round, World, WorldWithDelays
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.evaluation._inputs import check_trace, points_of
 from kernelbandits.evaluation.off_policy import CONFIDENCE
@@ -171,7 +171,7 @@ def _first_failure(world: World, policy: Policy, horizon: int) -> int | None:
         if not _holds(model, observed):
             return t
         decision = policy.choose(observed.contexts, ids=observed.ids)
-        reward, delay = world.reward(decision.action), world.delay() if isinstance(world, DelayedWorld) else 0
+        reward, delay = world.reward(decision.action), world.delay() if isinstance(world, WorldWithDelays) else 0
         if isnan(reward):
             continue
         if delay:

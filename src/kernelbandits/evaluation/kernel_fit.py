@@ -122,8 +122,8 @@ class KernelReport:
             rows.append(["log density at other scales", gains])
         for pair in self.disagreements[:3]:
             rewards = " and ".join(f"{reward:.3g}" for reward in pair.rewards)
-            told = f"similarity {pair.similarity:.2f}, rewards {rewards}"
-            rows.append([f"neighbors {pair.first} and {pair.second}", told])
+            text = f"similarity {pair.similarity:.2f}, rewards {rewards}"
+            rows.append([f"neighbors {pair.first} and {pair.second}", text])
         return rows
 
     def __str__(self) -> str:

@@ -15,11 +15,11 @@ import numpy as np
 
 from kernelbandits.environments.base import (
     BatchWorld,
-    DelayedWorld,
     DrawnRounds,
     Environment,
     Round,
     World,
+    WorldWithDelays,
     WorldWithHistory,
 )
 from kernelbandits.errors import NotSupported
@@ -122,7 +122,7 @@ class Driver:
         self._policy = policy
         self._learn_rounds = maxsize if learn_rounds is None else learn_rounds
         self._world = world
-        self._late_world = world if isinstance(world, DelayedWorld) else None
+        self._late_world = world if isinstance(world, WorldWithDelays) else None
         self._late = DelayedRewardQueue(policy)
         if isinstance(world, WorldWithHistory):
             self._learn_initial_history(*world.initial_history())

@@ -147,7 +147,7 @@ def run_serial(work: Work, on_progress: ProgressCallback) -> Outcomes:
 
 
 def n_workers_for(n_jobs: int, workers: int | None) -> int:
-    """Number of worker processes: at most one per job and at least one; None asks for one per processor."""
+    """Number of worker processes: at most one per job and at least one; None: one per processor."""
     wanted = os.cpu_count() or 1 if workers is None else check_int(workers, "The number of workers", most=MOST_WORKERS)
     return max(1, min(n_jobs, wanted))
 

@@ -93,7 +93,7 @@ class OwnFile:
             module = self.load()
         except (Exception, SystemExit) as error:  # the file may raise anything
             raise InvalidParameter(
-                f"{self.path} could not be run: {type(error).__name__}: {error}{self._line(error)}. Mend the file; "
+                f"{self.path} could not be run: {type(error).__name__}: {error}{self._line(error)}. Fix the file; "
                 'what is no definition belongs below `if __name__ == "__main__":`.'
             ) from error
         listed = getattr(module, "__all__", None)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from math import isnan
 from os import PathLike
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from kernelbandits._text import encodable, html_table
 from kernelbandits.environments.base import Environment
 from kernelbandits.environments.logged import Log
 from kernelbandits.errors import InvalidParameter
+from kernelbandits.evaluation.off_policy import Estimator
 from kernelbandits.experiments.policy_spec import MakePolicy, PolicySpec, PolicyVariant, all_variants
 from kernelbandits.experiments.results import EndValue, Result
 from kernelbandits.experiments.runner import run
@@ -29,28 +30,10 @@ from kernelbandits.validation import (
     short_repr,
 )
 
-__all__ = ["Estimator", "Ranking", "tune"]
+__all__ = ["Ranking", "tune"]
 
 ENVIRONMENT: Final = "environment"
 """Name of the one environment of a tuning study."""
-
-
-class _Estimate(Protocol):
-    """Part of an estimate that a ranking needs."""
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-
-
-class Estimator(Protocol):
-    """Evaluates a policy on a log; the policy does not learn meanwhile."""
-
-    def estimate(self, log: Log, policy: Policy) -> _Estimate:
-        """Estimate the value of the policy, with an interval."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

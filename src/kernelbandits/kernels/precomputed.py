@@ -92,7 +92,7 @@ class TableIds(Shared):
         rows = saved_array(arrays, "rows", "i", (None,), least=0).astype(np.intp)
         if rows.size and not rows.max() < len(self.table):
             raise UnknownItem(
-                f"The points speak of row {rows.max()}, and the similarity table has {len(self.table)}. Add the items "
+                f"The points refer to row {rows.max()}, and the similarity table has {len(self.table)}. Add the items "
                 "that are missing first."
             )
         return TableRows(rows, self.table)

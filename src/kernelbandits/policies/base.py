@@ -35,7 +35,7 @@ from kernelbandits.policies.decisions import MOST_LEARNED, Ledger, Rewards, dige
 from kernelbandits.policies.events import Event, Listener
 from kernelbandits.policies.explanation import Explanation
 from kernelbandits.policies.random_state import RandomState
-from kernelbandits.policies.rounds import KnownRounds, Observations, listed_rounds, per_round
+from kernelbandits.policies.rounds import KnownRounds, RewardLog, listed_rounds, per_round
 from kernelbandits.policies.slates import Ranking, given_places, slate_places
 from kernelbandits.posterior import Posterior
 from kernelbandits.selection import Catalog, CatalogView
@@ -91,7 +91,7 @@ LARGEST_EXACT: Final = 1e19
 
 
 KERNEL: Final = ValueType(as_kernel, described)
-"""The `kernel` of a policy. A file holds it beside the other parameters, or asks for it."""
+"""The `kernel` of a policy. A file holds it with the other parameters, or `load` needs it as an argument."""
 
 
 def _reward_range(value: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -846,7 +846,7 @@ class Policy(Parametrized, Transactional, ABC):
 
     def warm_start(
         self,
-        contexts: Points | Observations,
+        contexts: Points | RewardLog,
         rewards: ArrayLike | None = None,
         *,
         times: ArrayLike = 1,
@@ -870,7 +870,7 @@ class Policy(Parametrized, Transactional, ABC):
         ids
             Id of each action.
         """
-        if isinstance(contexts, Observations):
+        if isinstance(contexts, RewardLog):
             if rewards is not None or ids is not None or not np.array_equal(times, 1):
                 raise InvalidParameter("A log has its rewards and ids, so nothing is given beside it: warm_start(log).")
             points, observed = self._observed(contexts)
@@ -887,7 +887,7 @@ class Policy(Parametrized, Transactional, ABC):
         given = None if rewards is None else values
         self._ledger.listeners.announce(Event("warm_start", reward=given, contexts=contexts, times=times, ids=ids))
 
-    def _observed(self, log: Observations) -> tuple[Points, list[float]]:
+    def _observed(self, log: RewardLog) -> tuple[Points, list[float]]:
         """Return the validated points of all logged actions of a log, and their rewards."""
         observed = list(log.observations())
         if not observed:

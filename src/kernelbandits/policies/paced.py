@@ -62,7 +62,7 @@ def _price_list(costs: float | Mapping[ItemId, float] | Sequence[tuple[ItemId, f
             (name, check_nonnegative(amount, f"The cost of {short_repr(name)}"))
             for name, amount in zip(names, amounts, strict=True)
         )
-    return check_nonnegative(costs, "The cost of an action")  # type: ignore[arg-type]  # anything else is refused
+    return check_nonnegative(costs, "The cost of an action")  # type: ignore[arg-type]  # anything else is rejected
 
 
 def _described_costs(costs: PriceList) -> Any:
@@ -499,7 +499,7 @@ class Paced(WrappedPolicy):
 
 
 def _at(costs: ArrayLike, rows: NDArray[np.intp] | None, n_actions: int) -> Vector:
-    """Return the costs of these rows, of a round with so many actions."""
+    """Return the costs of these rows, of a round with this many actions."""
     try:
         amounts = check_vector(costs, "The costs of a round")
     except InvalidParameter as error:

@@ -17,14 +17,14 @@ from kernelbandits.validation import as_iterable, as_list, check_list
 
 __all__ = [
     "KnownRounds",
-    "Observations",
+    "RewardLog",
     "listed_rounds",
     "per_round",
 ]
 
 
 @runtime_checkable
-class Observations(Protocol):
+class RewardLog(Protocol):
     """Observed actions of another policy with their rewards; a `Log` is one."""
 
     def observations(self) -> Iterator[tuple[Points, ItemId, float]]:

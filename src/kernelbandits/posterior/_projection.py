@@ -254,7 +254,7 @@ class Projection:
         return Located(prior, coordinates, whitened, changes, residual, mean, np.maximum(explained, 0.0))
 
     def _is_compiled(self, n_points: int) -> bool:
-        """Whether a query of so many points is answered by compiled kernels."""
+        """Whether a query of this many points is answered by compiled kernels."""
         if not 0 < n_points <= FEW_POINTS:
             return False
         if not projection_loops.is_compiled:

@@ -18,7 +18,7 @@ from kernelbandits.kernels import Kernel, Rows
 from kernelbandits.kernels.rows import is_sparse
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior.base import Capabilities
-from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.observations import EMPTY_SHARE, Batch
 from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import Indices, Matrix, Points, Vector
 from kernelbandits.validation import short_repr
@@ -42,9 +42,6 @@ FEW_ROWS: Final = 4
 
 SPARE_ROWS: Final = 64
 """Rows of repeated points, beyond the number of distinct points, from which the factor is rebuilt without repeats."""
-
-EMPTY_SHARE: Final = 0.25
-"""Fraction of empty slots at which the record is compacted."""
 
 BYTES_PER_ENTRY: Final = 24
 """Memory of a Nyström posterior per squared point of its budget, for the remedy in an error message."""

@@ -53,7 +53,7 @@ class Dictionary(ABC):
     """Largest number of atoms; None: no limit."""
 
     drops_history = False
-    """Whether the dictionary is fixed for ever once it is full, so that earlier points need not be stored."""
+    """Whether the dictionary is fixed once it is full, so that earlier points need not be stored."""
 
     samples_rows = False
     """Whether arriving points are drawn by `OnlineRowSampling.probability`."""

@@ -23,7 +23,7 @@ from kernelbandits.posterior.base import (
     too_small,
 )
 from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky
-from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.observations import EMPTY_SHARE, Batch
 from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
@@ -44,9 +44,6 @@ ROWS_AT_ONCE: Final = 1024
 
 MOST_EXAMINED: Final = 1_000
 """Points whose similarities are examined when an observation is rejected: a second of work."""
-
-EMPTY_SHARE: Final = 0.25
-"""Fraction of empty slots at which the factor is rebuilt without them."""
 
 
 class _Expected(NamedTuple):

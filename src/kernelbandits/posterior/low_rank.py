@@ -17,7 +17,7 @@ from kernelbandits.posterior._chunks import blocks, summed_similarity
 from kernelbandits.posterior.base import Sections, check_no_overflow
 from kernelbandits.posterior.cholesky import cholesky, solve_lower, solve_lower_transposed
 from kernelbandits.posterior.exact import ExactPosterior
-from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.observations import EMPTY_SHARE, Batch
 from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import Indices, Matrix, Points, Vector
 from kernelbandits.validation import check_positive
@@ -133,9 +133,6 @@ LARGEST_ERROR: Final = 5e-10
 """Largest tolerance · sqrt(t) · κ/γ for which compressed means are accurate to about 1e-10 times the scale of the
 rewards. Measured with 400 points of Gaussian kernels on a line and in a plane, tolerance 1e-13: errors of at most 3e-11
 at γ = 0.01 and 7e-9 at 1e-4."""
-
-EMPTY_SHARE: Final = 0.25
-"""Fraction of empty slots at which the record is compacted."""
 
 
 class LowRankPosterior(RecordedPosterior):

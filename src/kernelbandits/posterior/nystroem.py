@@ -21,7 +21,7 @@ from kernelbandits.posterior.base import Capabilities, Sections, check_no_overfl
 from kernelbandits.posterior.cholesky import GrowingCholesky, cholesky, solve_lower
 from kernelbandits.posterior.device import Device
 from kernelbandits.posterior.dictionaries import Dictionary, OnlineRowSampling, ResidualDictionary
-from kernelbandits.posterior.observations import NOTHING, Batch, Observations
+from kernelbandits.posterior.observations import EMPTY_SHARE, NOTHING, Batch, Observations
 from kernelbandits.posterior.recorded import RecordedPosterior, saved_totals
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 from kernelbandits.validation import check_int, short_repr
@@ -42,9 +42,6 @@ HISTORY: Final = 8
 
 LARGEST_SQUARE: Final = 1e300
 """Bound on the sum of squared rewards, so that it can be saved; with larger rewards the certificate says nothing."""
-
-EMPTY_SHARE: Final = 0.25
-"""Fraction of empty slots at which the record is compacted."""
 
 
 class _Queried(NamedTuple):

@@ -14,12 +14,24 @@ from kernelbandits.errors import InvalidReward, NotLearnt
 from kernelbandits.kernels.points import PointKind
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
-__all__ = ["MOST_COLLECTIONS", "NOTHING", "NO_SLOTS", "Batch", "ObservationBuffer", "Observations", "two_sum"]
+__all__ = [
+    "EMPTY_SHARE",
+    "MOST_COLLECTIONS",
+    "NOTHING",
+    "NO_SLOTS",
+    "Batch",
+    "ObservationBuffer",
+    "Observations",
+    "two_sum",
+]
 
 MOST_COLLECTIONS: Final = 512
 """Number of collections in the buffer that triggers sorting: sorting this many single points takes half a
 millisecond."""
 MOST_POINTS: Final = 100_000
+
+EMPTY_SHARE: Final = 0.25
+"""Fraction of empty slots at which a record is compacted, and what is derived from it rebuilt."""
 
 
 class ObservationBuffer:

@@ -100,7 +100,7 @@ class Refit:
         _check_criterion(self.criterion)
 
     def next_after(self, n_rewards: int) -> int:
-        """Return the number of rewards at which the next search is due, after so many."""
+        """Return the number of rewards at which the next search is due, after this many."""
         if self.every is not None:
             return self.every * (n_rewards // self.every + 1)
         due = FIRST
@@ -346,7 +346,7 @@ def _slope_left_out(inverse: Matrix, weights: Vector, scale: float) -> Matrix:
 
 
 def _evenly(n_points: int, most: int) -> Indices:
-    """Return the places of all points, or of so many evenly spaced ones."""
+    """Return the places of all points, or of this many evenly spaced ones."""
     if n_points <= most:
         return np.arange(n_points)
     return np.linspace(0.0, n_points - 1.0, most).astype(np.intp)

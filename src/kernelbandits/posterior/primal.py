@@ -19,7 +19,7 @@ from kernelbandits.posterior._chunks import blocks, summed_similarity
 from kernelbandits.posterior._primal_loops import MODEL_ROWS, Played, Search, feature_loops, model_rows
 from kernelbandits.posterior.base import SMALLEST_REGULARIZATION, Capabilities, check_no_overflow, checked_times
 from kernelbandits.posterior.cholesky import cholesky
-from kernelbandits.posterior.observations import Batch
+from kernelbandits.posterior.observations import EMPTY_SHARE, Batch
 from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import EMPTY, Indices, Matrix, Points, Selection, Vector, new_cost, new_selection
 from kernelbandits.validation import check_int
@@ -73,9 +73,6 @@ backward stable, so their rounding errors add up to 1e-13 of the largest eigenva
 
 GROWTH: Final = 1.25
 """Growth factor of the number of observations after which the bound on widths is recomputed."""
-
-EMPTY_SHARE: Final = 0.25
-"""Fraction of empty slots at which a discounted record is compacted."""
 
 LISTED_TIES: Final = 64
 

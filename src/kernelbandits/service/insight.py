@@ -390,7 +390,7 @@ class Insights:
     def _dimension(self, experiment: LiveExperiment) -> int | None:
         """Effective dimension of the learned points; None where there are too many, or no kernel.
 
-        The learner gives the points, and the thread that asks computes.
+        The learner gives the points, and the calling thread computes.
         """
 
         def work() -> Outcome:

@@ -63,7 +63,7 @@ class Metrics:
 
 
 class _Gauges:
-    """Values that are read from the learner when they are asked for."""
+    """Values that are read from the learner when they are requested."""
 
     def __init__(self, learner: Learner) -> None:
         self._learner = learner

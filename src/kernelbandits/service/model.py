@@ -263,8 +263,8 @@ def _finite(value: float | None) -> float | None:
 class Model:
     """One policy version and the rows it has applied.
 
-    The policy hears of pending decisions when it is next asked for something: of thousands that were made without it
-    while it was busy, only the last `pending_limit` count.
+    Pending decisions are passed to the policy before its next call: of thousands that were made while it was busy, only
+    the last `pending_limit` count.
     """
 
     def __init__(self, name: str, policy: Policy, spec: Experiment, *, seq: int = 0) -> None:

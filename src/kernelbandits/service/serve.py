@@ -172,7 +172,7 @@ def _begin_first(learner: Learner, first: str | None) -> None:
 
 
 def _words(settings: Settings, learner: Learner) -> str:
-    """What a person is told when the service is ready."""
+    """What is printed when the service is ready."""
     lines = [f"kernelbandits serves {settings.data} at {settings.url}", f"Dashboard: {settings.url}/"]
     running = [one for one in learner.experiments.values() if one.state == "running"]
     if running:

@@ -75,7 +75,7 @@ class Writer:
 
     def put(self, batch: Batch) -> None:
         """Queue rows; the future is resolved after their commit."""
-        batch.future.set_running_or_notify_cancel()  # so that nobody can cancel it any more
+        batch.future.set_running_or_notify_cancel()  # from here on it cannot be cancelled
         with self._idle:
             self._n_outstanding += 1
         self._queue.put(batch)

@@ -105,7 +105,7 @@ def test_functions_and_vectorizers_are_encoders():
         (lambda texts: [[1.0], [1.0, 2.0]], "one row of numbers"),
     ],
 )
-def test_what_is_no_row_is_refused_and_not_kept(rows, match):
+def test_anything_but_a_row_is_rejected_and_not_kept(rows, match):
     encoder = CachedEncoder(rows)
 
     with pytest.raises(InvalidContexts, match=match):
@@ -114,7 +114,7 @@ def test_what_is_no_row_is_refused_and_not_kept(rows, match):
     assert len(encoder) == 0
 
 
-def test_rows_of_another_length_are_refused():
+def test_rows_of_another_length_are_rejected():
     encoder = CachedEncoder(lambda texts: np.ones((len(texts), len(texts))))
     encoder(["a"])
 

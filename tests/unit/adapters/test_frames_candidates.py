@@ -100,7 +100,7 @@ def test_whole_numbers_are_ids_too():
     assert (listed.rounds[0], listed.actions.tolist()) == ([3, 1], [0, 1, 0])
 
 
-def test_impressions_without_candidates_are_refused():
+def test_impressions_without_candidates_are_rejected():
     """Negative control: the same table in long form, with the rows that were not shown, is a log."""
     clicks = {**CLICKS, "t": [7, 8, 9]}
     with pytest.raises(InvalidParameter, match=r"one row, so one action.*candidates=…"):
@@ -133,7 +133,7 @@ def test_impressions_without_candidates_are_refused():
         ({}, {"candidates": ITEMS, "place_propensity": "p"}, "place=…"),
     ],
 )
-def test_what_is_no_log_is_refused(changed, options, message):
+def test_anything_but_a_log_is_rejected(changed, options, message):
     with pytest.raises(InvalidParameter, match=message):
         log_from_frame({**CLICKS, "t": [7, 8, 9], **changed}, **{**NAMES, **FEATURES, **options})
 

@@ -139,7 +139,7 @@ def test_an_empty_log_and_wrong_expectations_are_rejected():
         ({"position": np.zeros(2)}, r"one per round, 3 in all, got shape \(2,\)"),
     ],
 )
-def test_feedback_that_is_no_log_is_rejected(changes, message):
+def test_feedback_that_is_not_a_log_is_rejected(changes, message):
     with pytest.raises(InvalidParameter, match=message):
         from_obp(feedback(**changes))
 

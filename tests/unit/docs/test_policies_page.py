@@ -161,5 +161,5 @@ def test_policies_that_are_not_clearly_better_than_uniform_choices():
     assert _not_better([p for p in PROBLEMS if p != "changing"]) - set(LINEAR) == {"Guarded KernelUCB"}
 
 
-def test_with_more_asked_of_them_more_policies_are_not_clearly_better():
+def test_with_stricter_evidence_more_policies_are_not_clearly_better():
     assert {"EXP4P", "RandomizedUCB"} <= _not_better(["changing"], threshold=-100.0)

@@ -95,7 +95,7 @@ def test_what_scikit_learn_rejects_is_reported_with_its_reason(home):
         Classification.from_openml("fruit", version=3, data_home=str(home))
 
 
-def test_negative_control_a_set_that_was_not_fetched_asks_the_network(home):
+def test_negative_control_a_set_that_was_not_fetched_needs_the_network(home):
     with (
         pytest.warns(RuntimeWarning, match="redownloading"),  # scikit-learn tries once more
         pytest.raises(DataUnavailable, match=r"'shells' could not be fetched.*the network must not be used"),

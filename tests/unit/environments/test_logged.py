@@ -147,6 +147,6 @@ def test_a_range_that_is_none_is_rejected(reward_range):
         Logged(make_log(), reward_range=reward_range)
 
 
-def test_what_is_no_log_is_rejected():
+def test_anything_but_a_log_is_rejected():
     with pytest.raises(InvalidParameter, match="built from a Log, got list"):
         Logged([1.0])

@@ -127,7 +127,7 @@ class TestSlates:
             ({"actions": [0, 1], "propensities": [1, 1], "rewards": [0, 1], "place_propensities": [1, 1]}, "slates"),
         ],
     )
-    def test_what_is_no_slate_is_refused(self, changed, message):
+    def test_anything_but_a_slate_is_rejected(self, changed, message):
         with pytest.raises(InvalidParameter, match=message):
             self.slates(**changed)
 

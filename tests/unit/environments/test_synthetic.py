@@ -184,7 +184,7 @@ def test_rewards_have_a_range_only_where_they_are_bounded():
     assert CLICKS.reward_range == (0.0, 1.0)
 
 
-def test_the_noise_scale_is_what_a_width_asks_for():
+def test_the_noise_scale_is_what_a_width_needs():
     assert PLAIN.noise_scale == 0.1
     assert CLICKS.noise_scale == 0.5
     with pytest.raises(InvalidParameter, match=r"Bernoulli rewards have their own noise, got noise_scale=0\.1"):

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from kernelbandits.environments import Clustered, Delayed, SyntheticRKHS
-from kernelbandits.environments.base import BatchWorld, DelayedWorld
+from kernelbandits.environments.base import BatchWorld, WorldWithDelays
 from kernelbandits.errors import DecisionError, InvalidParameter
 from kernelbandits.kernels import Gaussian
 from kernelbandits.testing import EnvironmentContract
@@ -47,9 +47,9 @@ def test_delays_are_those_requested_and_the_same_again(delay, possible):
 def test_a_late_world_says_so_and_has_no_look_ahead():
     world = Delayed(GROUPS, delay=2).start(np.random.default_rng(1))
 
-    assert isinstance(world, DelayedWorld)
+    assert isinstance(world, WorldWithDelays)
     assert not isinstance(world, BatchWorld)
-    assert not isinstance(GROUPS.start(np.random.default_rng(1)), DelayedWorld)
+    assert not isinstance(GROUPS.start(np.random.default_rng(1)), WorldWithDelays)
     with pytest.raises(DecisionError, match=r"Call observe\(\) first"):
         world.delay()
 

@@ -88,7 +88,7 @@ class Counted(Delta):
         return similarities
 
 
-def test_many_rounds_over_a_few_items_ask_for_few_similarities(monkeypatch):
+def test_many_rounds_over_a_few_items_need_few_similarities(monkeypatch):
     rng = np.random.default_rng(5)
     items = list(range(80))
     log = Log([items] * 2_000, rng.integers(80, size=2_000), [1 / 80] * 2_000, rng.random(2_000))

@@ -123,7 +123,7 @@ class TestOneActionPerRound:
     @pytest.mark.parametrize(
         "estimator", [IPS(), SelfNormalizedIPS(), model(), DoublyRobust(model()), Switch(model(), 2.0), Replay()]
     )
-    def test_estimators_refuse_the_log(self, estimator):
+    def test_estimators_reject_the_log(self, estimator):
         policy = kb.KernelUCB(kb.kernels.Spectrum(n=2))
 
         with pytest.raises(InvalidParameter, match=r"has one action.*log_from_frame\(…, candidates=…\)"):

@@ -288,7 +288,7 @@ def test_formats_for_known_propensities_say_that_these_are_not(writer, tmp_path)
     writer(known, *path)  # without a warning, which would be an error
 
 
-def test_replay_warns_and_anytime_intervals_refuse(target):
+def test_replay_warns_and_anytime_intervals_reject(target):
     rounds, actions, _, rewards = logged(8, 100)
     log = MODEL.estimate(rounds, actions, rewards)
 

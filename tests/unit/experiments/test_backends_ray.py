@@ -77,7 +77,7 @@ def test_addresses_that_ray_takes_are_taken(address):
 @pytest.mark.parametrize(
     "address", ["", "nonsense", "host:", ":6379", "host:port", "host:0", "host:65536", "http://a:1", 7]
 )
-def test_what_is_no_address_is_rejected(address):
+def test_anything_but_an_address_is_rejected(address):
     with pytest.raises(InvalidParameter, match="The address of a Ray cluster is HOST:PORT or 'auto', got"):
         check_address(address)
 

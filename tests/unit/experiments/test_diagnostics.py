@@ -127,7 +127,7 @@ def test_items_joined_with_a_context_are_pairs():
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(length_scale=0.4)])
-def test_more_points_than_a_whole_spectrum_takes_are_settled_by_leading_directions(monkeypatch, kernel):
+def test_more_points_than_a_whole_spectrum_takes_are_decided_by_leading_directions(monkeypatch, kernel):
     monkeypatch.setattr(diagnostics, "MOST_POINTS", 4)
     environment = Clustered(n_actions=6)
     policy = KernelUCB(kernel, regularization=0.1)

@@ -381,7 +381,7 @@ def test_a_mistake_is_named_with_its_place(folder, name, before, after, message)
         (["empty.py"], r"empty\.py defines no public class and no public function"),
     ],
 )
-def test_files_that_do_not_fit_are_refused(folder, monkeypatch, classes, message):
+def test_files_that_do_not_fit_are_rejected(folder, monkeypatch, classes, message):
     monkeypatch.chdir(folder)
     (folder / "more.py").write_text("class First: pass\n")
     (folder / "empty.py").write_text("from pathlib import Path\n_private = 3\n")

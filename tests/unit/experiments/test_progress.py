@@ -72,7 +72,7 @@ def test_a_run_shorter_than_two_seconds_shows_nothing(monkeypatch, tmp_path):
     assert "Running" not in shown_by(monkeypatch, Terminal(), tmp_path, None, delay=60.0)
 
 
-def test_progress_can_be_turned_off_and_be_asked_for(monkeypatch, tmp_path):
+def test_progress_can_be_turned_off_and_on(monkeypatch, tmp_path):
     assert shown_by(monkeypatch, Terminal(), tmp_path / "a", False) == ""
     lines = shown_by(monkeypatch, StringIO(), tmp_path / "b", True).splitlines()
     assert lines[-1] == "69 of 69 rounds"
@@ -96,13 +96,13 @@ def test_lines_say_what_is_left(monkeypatch, capsys):
     ]  # fmt: skip
 
 
-def test_without_rich_a_terminal_shows_nothing_unless_asked(monkeypatch, tmp_path):
+def test_without_rich_a_terminal_shows_nothing_unless_requested(monkeypatch, tmp_path):
     monkeypatch.setattr(progress, "find_spec", lambda name: None)
 
     assert shown_by(monkeypatch, Terminal(), tmp_path / "a", None) == ""
     assert "69 of 69 rounds" in shown_by(monkeypatch, Terminal(), tmp_path / "b", True)
 
 
-def test_a_progress_that_is_no_function_is_refused(tmp_path):
+def test_a_progress_that_is_not_a_function_is_rejected(tmp_path):
     with pytest.raises(InvalidParameter, match=r"The progress must be a function, got 'yes'\. Or True, False or None"):
         run(small_study(), tmp_path, progress="yes")

@@ -457,7 +457,7 @@ def flipped(content, place, bit):
 
 @pytest.fixture
 def unnoticed(tmp_path):
-    """How many of so many flips, anywhere in the file of a result, leave it finished."""
+    """How many of this many flips, anywhere in the file of a result, leave it finished."""
     (name, *_) = run(small_study(), tmp_path, workers=1).study["jobs"]
     path = tmp_path / "jobs" / f"{name}.parquet"
     content, rng = path.read_bytes(), np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What no study can be made of is refused in a sentence, before anything is written."""
+"""Arguments of which no study can be made are rejected with a clear message, before anything is written."""
 
 import numpy as np
 import pytest

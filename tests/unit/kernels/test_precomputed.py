@@ -89,7 +89,7 @@ def test_points_that_a_loaded_table_does_not_hold_are_rejected(kernel):
     kernel.table.add(["new"], to_known=[[0.7, 0.8, 0.9]], among_new=[[3.0]])
     packed = kernel.kind.pack(kernel.kind.check(["new"]))
 
-    with pytest.raises(UnknownItem, match="The points speak of row 3, and the similarity table has 3"):
+    with pytest.raises(UnknownItem, match="The points refer to row 3, and the similarity table has 3"):
         Precomputed(VALUES).kind.unpack(packed)
 
 

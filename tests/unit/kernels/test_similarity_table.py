@@ -123,7 +123,7 @@ def test_the_worst_asymmetry_is_named(chunk):
         (np.eye(2), "ab", "The ids of a similarity table cannot be used. Contexts must be a sequence"),
     ],
 )  # fmt: skip
-def test_what_is_no_table_is_rejected(values, ids, message):
+def test_anything_but_a_table_is_rejected(values, ids, message):
     with pytest.raises(InvalidParameter, match=message):
         SimilarityTable(values, ids=ids)
 

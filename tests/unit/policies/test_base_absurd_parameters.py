@@ -1,4 +1,4 @@
-"""Numbers of the right type that no computer can work with: refused in a sentence, or answered with finite numbers."""
+"""Numbers of the right type that no computer can work with: rejected, or computed with finite numbers."""
 
 import numpy as np
 import pytest

@@ -230,7 +230,7 @@ class TestEvents:
             event.apply(replica)
         assert_same(policy, replica)
 
-    def test_a_listener_that_refuses_undoes_the_refit(self):
+    def test_a_listener_that_rejects_undoes_the_refit(self):
         policy = kb.Mixed(kb.KernelUCB(NARROW), epsilon=0.2, seed=1)
         trained(policy)
         before, description = policy.policy._state(), policy.describe()
@@ -269,7 +269,7 @@ class TestRefusals:
             ("Mixed", {"epsilom": 0.3}, InvalidParameter, "no parameter 'epsilom'"),
         ],
     )
-    def test_a_refused_refit_changes_nothing(self, name, changes, error, message):
+    def test_a_rejected_refit_changes_nothing(self, name, changes, error, message):
         make, before, _ = CASES[name]
         policy, replica = make(**before), make(**before)
         decisions, others = trained(policy), trained(replica)
@@ -281,7 +281,7 @@ class TestRefusals:
         replica.learn(others[38], 0.9)
         assert_same(policy, replica)
 
-    def test_a_regularization_that_rounding_swallows_is_refused(self):
+    def test_a_regularization_that_rounding_swallows_is_rejected(self):
         policy = kb.KernelUCB(kb.kernels.FromCallable(lambda x, z: 1e8 * (x @ z.T)), regularization=1e4)
         decisions = trained(policy)
         with pytest.raises(NumericalError, match="Nothing was changed"):

@@ -1,4 +1,4 @@
-"""Refused calls leave a policy as it was: the cases that once did not."""
+"""Rejected calls leave a policy as it was: the cases that once did not."""
 
 import copy
 import pickle
@@ -91,7 +91,7 @@ def test_pending_decisions_have_to_be_comparable():
 
 @pytest.mark.parametrize("seed", range(40))
 def test_an_indefinite_table_never_leaves_a_broken_model(seed):
-    """Batches of new and known items, additions and removals, some refused: what is accepted stays exact."""
+    """Batches of new and known items, additions and removals, some rejected: what is accepted stays exact."""
     rng = np.random.default_rng(seed)
     size = 8
     table = rng.uniform(-1, 1, size=(size, size))
@@ -235,7 +235,7 @@ def test_linucb_takes_sparse_rows_and_arrays_of_columns(model):
         sparse.learn(right, float(row))
 
 
-def test_a_label_that_is_no_id_is_rejected():
+def test_a_label_that_is_not_an_id_is_rejected():
     policy = kb.LinUCB(model="disjoint")
 
     with pytest.raises(InvalidContexts, match="An id is an integer or a string"):

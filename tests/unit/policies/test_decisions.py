@@ -49,7 +49,7 @@ def test_a_field_of_another_type_is_rejected_by_name(policy, name, method):
 
 
 @pytest.mark.parametrize("value", [None, "d-1", 0, object])
-def test_what_is_no_decision_is_rejected(policy, value):
+def test_anything_but_a_decision_is_rejected(policy, value):
     with pytest.raises(DecisionError, match="A decision as `choose` gives it is needed, got"):
         policy.learn(value, 0.5)
 

@@ -59,7 +59,7 @@ def price_by_definition(policy, costs, limits, n_rounds, pending=()):
 
 
 def run(policy, n_rounds, seed=0):
-    """Learns so many rounds, and returns the decisions."""
+    """Learns this many rounds, and returns the decisions."""
     decisions = []
     for _, (round_, rewards) in zip(range(n_rounds), rounds(seed), strict=False):
         decisions.append(policy.choose(round_))
@@ -388,7 +388,7 @@ def test_costs_by_id_are_those_of_the_round():
         (None, "costs of this round are missing"),
     ],
 )
-def test_costs_that_no_round_has_are_refused(costs, match):
+def test_costs_that_no_round_has_are_rejected(costs, match):
     with pytest.raises(InvalidContexts, match=match):
         paced().choose(WithCosts(np.zeros((3, 2)), costs))
 
@@ -397,17 +397,17 @@ def test_costs_that_no_round_has_are_refused(costs, match):
 
 
 def test_charging_is_idempotent_and_the_last_cost_counts():
-    policy, twin = paced(allowance=50.0), paced(allowance=50.0)
+    policy, other = paced(allowance=50.0), paced(allowance=50.0)
     decisions = run(policy, 8)
-    for decision in run(twin, 8):
-        twin.charge(decision, 0.25)
+    for decision in run(other, 8):
+        other.charge(decision, 0.25)
 
     for decision in decisions:
         for cost in (3.0, 0.25, 0.25):
             policy.charge(decision, cost)
 
-    assert policy.spent == pytest.approx(2.0) == twin.spent
-    assert policy.current_price == pytest.approx(twin.current_price)
+    assert policy.spent == pytest.approx(2.0) == other.spent
+    assert policy.current_price == pytest.approx(other.current_price)
 
 
 def test_a_cost_may_come_before_the_reward():
@@ -600,7 +600,7 @@ def test_a_refit_takes_the_model_of_costs_along():
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
-def test_policies_without_scores_are_refused():
+def test_policies_without_scores_are_rejected():
     with pytest.raises(NotSupported, match="SupKernelUCB has no scores"):
         kb.Paced(kb.SupKernelUCB(KERNEL), allowance=1.0)
     with pytest.raises(NotSupported, match="MiniBatchGPUCB has no scores"):
@@ -628,7 +628,7 @@ def test_policies_without_scores_are_refused():
     ],
     ids=str,
 )
-def test_parameters_out_of_their_range_are_refused(options, match):
+def test_parameters_out_of_their_range_are_rejected(options, match):
     with pytest.raises(InvalidParameter, match=match):
         paced(**options)
 
@@ -645,7 +645,7 @@ def test_observed_costs_need_a_posterior_that_remembers():
     assert kb.Paced(forgetful, allowance=1.0, costs=0.5).choose(np.zeros((2, 2))).n_actions == 2
 
 
-def test_what_cannot_be_charged_is_refused():
+def test_what_cannot_be_charged_is_rejected():
     policy = paced()
     decision = policy.choose(next(rounds(0))[0])
 

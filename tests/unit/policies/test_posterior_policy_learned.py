@@ -138,14 +138,14 @@ class TestEveryPolicy:
         assert clone.posterior.kernel == policy.posterior.kernel
 
     def test_repeated_events_give_the_same_parameters(self, name):
-        policy, twin, calls = POLICIES[name](refit=10), POLICIES[name](refit=10), []
+        policy, other, calls = POLICIES[name](refit=10), POLICIES[name](refit=10), []
         policy.subscribe(lambda events: calls.extend(events))
         played(policy, range(40))
         assert {event.kind for event in calls} == {"learn"}
         for event in calls:
-            event.apply(twin)
-        assert twin.posterior.kernel == policy.posterior.kernel
-        assert twin.posterior.regularization == policy.posterior.regularization
+            event.apply(other)
+        assert other.posterior.kernel == policy.posterior.kernel
+        assert other.posterior.regularization == policy.posterior.regularization
 
 
 class TestSearch:
@@ -178,12 +178,12 @@ class TestSearch:
 
     @pytest.mark.parametrize("kernel", [WRONG, Linear() + 0.5], ids=repr)
     def test_play_is_choose_and_learn(self, kernel):
-        played_at_once, twin = (kb.KernelUCB(kernel, exploration=0.4, refit=15) for _ in range(2))
+        played_at_once, other = (kb.KernelUCB(kernel, exploration=0.4, refit=15) for _ in range(2))
         rounds = [rows(t) for t in range(50)]
         plays = played_at_once.play(rounds, [[reward(row) for row in one] for one in rounds])
-        history = played(twin, range(50))
+        history = played(other, range(50))
         assert plays.action.tolist() == [decision.action for decision, _ in history]
-        assert played_at_once.posterior.kernel == twin.posterior.kernel
+        assert played_at_once.posterior.kernel == other.posterior.kernel
         assert not played_at_once.has_compiled_loop
 
     def test_history_counts(self):
@@ -208,18 +208,18 @@ class TestSearch:
 
     def test_pending_decisions_stay_pending_and_narrow_the_new_widths(self):
         policy = kb.KernelUCB(WRONG, exploration=0.4, refit=10)
-        awaited = policy.choose(rows(100))
-        policy.expect(awaited)
+        pending = policy.choose(rows(100))
+        policy.expect(pending)
         played(policy, range(30))
-        twin = policy.copy()
-        twin.withdraw(awaited)
+        other = policy.copy()
+        other.withdraw(pending)
         assert policy.posterior.kernel != WRONG
-        assert list(policy.pending) == [awaited.id]
-        contexts = np.array([awaited.context])
-        narrow, wide = policy.choose(contexts).width, twin.choose(contexts).width
+        assert list(policy.pending) == [pending.id]
+        contexts = np.array([pending.context])
+        narrow, wide = policy.choose(contexts).width, other.choose(contexts).width
         expected = wide / np.sqrt(1.0 + wide**2)
         assert narrow == pytest.approx(expected, rel=1e-9)
-        policy.learn(awaited, 0.5)
+        policy.learn(pending, 0.5)
         assert not policy.pending
 
     def test_amended_and_removed_rewards_count_from_the_next_search_on(self):
@@ -361,7 +361,7 @@ class TestSafety:
             assert any(are_same(answers(policy), one) for one in (before, after))
         assert n_interrupts > 30
 
-    def test_a_listener_that_refuses_undoes_the_search(self):
+    def test_a_listener_that_rejects_undoes_the_search(self):
         policy = kb.Mixed(kb.KernelUCB(WRONG, exploration=0.4, refit=10), epsilon=0.2, seed=1)
         played(policy, range(9))
         decision, before = policy.choose(rows(9)), answers(policy)

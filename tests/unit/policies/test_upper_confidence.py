@@ -90,7 +90,7 @@ def test_an_id_of_ones_own_names_the_decision_once():
         policy.choose(ROUND, id="")
 
 
-# -- pending decisions: mean from settled data, width from settled and pending -------------------------------------
+# -- pending decisions: mean from observed data, width from observed and pending -------------------------------------
 
 
 @pytest.mark.parametrize("regularization", [0.05, 2.0])
@@ -114,7 +114,7 @@ def test_an_expected_decision_counts_in_widths_and_not_in_means(regularization):
 def test_a_named_schedule_is_multiplied_by_the_root_of_one_plus_pending_widths():
     schedule = schedules.Mixture(noise_scale=0.3, norm_bound=1.5, failure_probability=0.1)
     policy = warm(schedule, 0.2)
-    settled = policy.posterior.predict(ROUND[[2, 5]]).width
+    observed = policy.posterior.predict(ROUND[[2, 5]]).width
     for row in (2, 5):
         policy.expect(policy.choose(ROUND[[row]]))
 
@@ -122,7 +122,7 @@ def test_a_named_schedule_is_multiplied_by_the_root_of_one_plus_pending_widths()
 
     gain = log_det_gain(KERNEL, np.vstack([HISTORY, ROUND[[2, 5]]]), 0.2)
     situation = schedules.RoundState(round_index=3, n_actions=7, log_det_gain=gain, regularization=0.2)
-    factor = np.sqrt(1.0 + (settled**2).sum())
+    factor = np.sqrt(1.0 + (observed**2).sum())
     assert (decision.score - decision.mean) / decision.width == pytest.approx(schedule(situation) * factor, rel=1e-9)
 
 
@@ -136,7 +136,7 @@ def test_a_constant_exploration_is_not_multiplied():
 
 
 def test_settling_moves_the_widths_of_what_is_still_pending():
-    """The cache of the pending decisions is renewed when settled data change."""
+    """The cache of the pending decisions is renewed when observed data change."""
     policy = warm()
     first, second = policy.choose(ROUND[[1]]), policy.choose(ROUND[[4]])
     policy.expect(first)

@@ -163,7 +163,7 @@ def test_a_copy_computes_its_own_factor_from_the_record(copied, library):
     assert other.predict(ROWS).width[10] < before.width[10]
 
 
-def test_an_observation_that_does_not_fit_is_refused_before_anything_is_allocated(library, monkeypatch):
+def test_an_observation_that_does_not_fit_is_rejected_before_anything_is_allocated(library, monkeypatch):
     posterior = on_device(Gaussian(length_scale=0.8), library)
     posterior.observe(ROWS[:9], np.arange(9.0))
     before = posterior.predict(ROWS)
@@ -187,14 +187,14 @@ def test_too_small_a_regularization_is_reported_and_rejected(library):
         posterior.predict(points)
 
 
-def test_kernels_that_may_be_indefinite_are_refused():
+def test_kernels_that_may_be_indefinite_are_rejected():
     with pytest.raises(NotSupported, match="certainly positive semi-definite"):
         on_device(FromCallable(lambda first, second: first @ second.T), "array_api_strict")
 
 
 @needs_torch
 @pytest.mark.parametrize("name", ["cuda:99", "mps", "gpu", "", 3])
-def test_a_device_that_is_not_there_is_refused(name):
+def test_a_device_that_is_not_there_is_rejected(name):
     with pytest.raises(InvalidParameter, match=r"device|GPU|precision"):
         DevicePosterior(Linear(), regularization=1.0, device=name)
 

@@ -224,7 +224,7 @@ def test_what_was_dropped_cannot_be_changed_and_a_rejection_changes_nothing(worl
     slow.check()
 
 
-def test_a_similarity_that_is_no_kernel_is_rejected_and_makes_nothing_older():
+def test_a_similarity_that_is_not_a_kernel_is_rejected_and_makes_nothing_older():
     table = np.array([[1.0, 0.1, 0.9, 0.0], [0.1, 1.0, 0.9, 0.0], [0.9, 0.9, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
     kernel = as_kernel(lambda first, second: table[np.ix_(first[:, 0].astype(int), second[:, 0].astype(int))])
     slow = Slow(ForgettingPosterior(kernel, regularization=1e-3, rate=0.9), np.arange(4.0)[:, None], lambda a: 0.9**a)

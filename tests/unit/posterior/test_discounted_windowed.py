@@ -194,7 +194,7 @@ def test_what_has_left_the_window_cannot_be_changed_and_a_rejection_changes_noth
     slow.check()
 
 
-def test_a_similarity_that_is_no_kernel_is_rejected_and_pushes_nothing_out():
+def test_a_similarity_that_is_not_a_kernel_is_rejected_and_pushes_nothing_out():
     table = np.array([[1.0, 0.1, 0.9, 0.0], [0.1, 1.0, 0.9, 0.0], [0.9, 0.9, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
     posterior = WindowedPosterior(lambda_kernel(table), regularization=1e-3, length=3)
     slow = Slow(posterior, np.arange(4.0)[:, None], lambda age: float(age < 3))

@@ -632,7 +632,7 @@ def test_one_reward_may_be_a_number_and_several_may_not():
         posterior.observe([[0.2, 0.4], [0.1, 0.1]], 0.75)
 
 
-def test_masked_rewards_are_refused_and_unmasked_ones_of_that_type_are_not():
+def test_masked_rewards_are_rejected_and_unmasked_ones_of_that_type_are_not():
     posterior = ExactPosterior(Gaussian(length_scale=0.5), regularization=0.3)
 
     with pytest.raises(InvalidReward, match="masked"):

@@ -297,7 +297,7 @@ def test_other_rewards_are_rejected_and_change_nothing(reward):
     policy.learn(decision, 1.0)
 
 
-def test_what_needs_rewards_refuses_log_odds():
+def test_what_needs_rewards_rejects_log_odds():
     log = kb.evaluation.Log([ROWS] * 5, [0, 1, 2, 3, 4], [0.2] * 5, [0.0, 1.0, 1.0, 0.0, 1.0])
     with pytest.raises(InvalidParameter, match="predicts their log-odds"):
         DirectMethod(KERNEL, posterior="logistic").estimate(log, kb.UniformRandom())
@@ -335,7 +335,7 @@ def test_it_has_a_name():
     assert kb.KernelUCB(KERNEL, posterior="logistic").describe()["posterior"] == "logistic"
 
 
-def test_a_similarity_that_is_no_kernel_is_rejected_at_once():
+def test_a_similarity_that_is_not_a_kernel_is_rejected_at_once():
     from kernelbandits.errors import NumericalError
     from kernelbandits.kernels import FromCallable
 

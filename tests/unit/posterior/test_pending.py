@@ -8,39 +8,39 @@ from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.posterior import ExactPosterior, Pending, PrimalPosterior
 
 RNG = np.random.default_rng(0)
-SETTLED, WAITING, QUERIES = RNG.uniform(size=(15, 2)), RNG.uniform(size=(4, 2)), RNG.uniform(size=(6, 2))
+OBSERVED, PENDING, QUERIES = RNG.uniform(size=(15, 2)), RNG.uniform(size=(4, 2)), RNG.uniform(size=(6, 2))
 KERNEL, GAMMA = Gaussian(length_scale=0.5), 0.2
 
 
-def settled():
+def observed():
     posterior = ExactPosterior(KERNEL, regularization=GAMMA)
-    posterior.observe(SETTLED, RNG.normal(size=15))
+    posterior.observe(OBSERVED, RNG.normal(size=15))
     return posterior
 
 
-def test_the_log_determinant_counts_settled_and_pending():
-    posterior = settled()
+def test_the_log_determinant_counts_observed_and_pending():
+    posterior = observed()
 
-    pending = Pending(posterior, WAITING)
+    pending = Pending(posterior, PENDING)
 
-    both = log_det_gain(KERNEL, np.vstack([SETTLED, WAITING]), GAMMA)
+    both = log_det_gain(KERNEL, np.vstack([OBSERVED, PENDING]), GAMMA)
     assert_allclose(posterior.log_det_gain + pending.log_det_gain, both, rtol=1e-12)
 
 
-def test_the_inflation_is_that_of_the_settled_widths():
-    posterior = settled()
+def test_the_inflation_is_that_of_the_observed_widths():
+    posterior = observed()
 
-    pending = Pending(posterior, WAITING)
+    pending = Pending(posterior, PENDING)
 
-    assert_allclose(pending.inflation, np.sqrt(1.0 + (posterior.predict(WAITING).width ** 2).sum()), rtol=1e-12)
+    assert_allclose(pending.inflation, np.sqrt(1.0 + (posterior.predict(PENDING).width ** 2).sum()), rtol=1e-12)
 
 
-def test_the_inflated_width_is_never_below_the_settled_one():
-    """Oracle 17: width_settled² ≤ (1 + Σ width_settled²) · width_with_pending²."""
-    posterior = settled()
-    pending = Pending(posterior, WAITING)
+def test_the_inflated_width_is_never_below_the_observed_one():
+    """Oracle 17: width_observed² ≤ (1 + Σ width_observed²) · width_with_pending²."""
+    posterior = observed()
+    pending = Pending(posterior, PENDING)
 
-    narrow = posterior.predict(QUERIES, pending=WAITING).width
+    narrow = posterior.predict(QUERIES, pending=PENDING).width
 
     assert (posterior.predict(QUERIES).width <= pending.inflation * narrow * (1 + 1e-9)).all()
 
@@ -48,9 +48,9 @@ def test_the_inflated_width_is_never_below_the_settled_one():
 def test_pending_points_alone_shrink_the_prior():
     posterior = ExactPosterior(KERNEL, regularization=GAMMA)
 
-    prediction = posterior.predict(QUERIES, pending=WAITING)
+    prediction = posterior.predict(QUERIES, pending=PENDING)
 
-    _, width = ridge(KERNEL, WAITING, np.zeros(4), QUERIES, GAMMA)
+    _, width = ridge(KERNEL, PENDING, np.zeros(4), QUERIES, GAMMA)
     assert_allclose(prediction.mean, 0.0)
     assert_allclose(prediction.width, width, rtol=1e-9)
 

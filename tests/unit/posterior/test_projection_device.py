@@ -138,7 +138,7 @@ def test_an_indefinite_similarity_is_rejected_on_the_device(library):
         posterior.predict(np.tile([[2.0, 1.0]], (80, 1)) * np.arange(1.0, 81.0)[:, None])
 
 
-def test_a_dictionary_that_does_not_fit_is_refused(library, monkeypatch):
+def test_a_dictionary_that_does_not_fit_is_rejected(library, monkeypatch):
     posterior = AutoPosterior(KERNEL, regularization=0.3, budget=40, device="cpu", array_library=library)
     posterior.observe(POINTS, REWARDS)
     monkeypatch.setattr(Device, "free_bytes", lambda self: 1e5)
@@ -150,7 +150,7 @@ def test_a_dictionary_that_does_not_fit_is_refused(library, monkeypatch):
     assert np.isfinite(posterior.predict(QUERIES).mean).all()
 
 
-def test_a_device_that_is_not_there_is_refused():
+def test_a_device_that_is_not_there_is_rejected():
     with pytest.raises(InvalidParameter, match="must be 'cpu', 'cuda'"):
         NystroemPosterior(KERNEL, regularization=0.3, device="")
 

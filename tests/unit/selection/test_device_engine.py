@@ -153,7 +153,7 @@ def test_a_removed_item_is_never_chosen(library):
         catalog.remove([decisions[0].item])
 
 
-def test_columns_that_do_not_fit_are_refused(library, monkeypatch):
+def test_columns_that_do_not_fit_are_rejected(library, monkeypatch):
     catalog = kb.Catalog(np.random.default_rng(4).uniform(size=(5_000, 2)))
     policy = policies(Gaussian(length_scale=0.3), library)[1]
     policy.learn(policy.choose(catalog), 1.0)
@@ -174,7 +174,7 @@ def test_without_pytorch_a_device_names_the_extra():
 
 
 @pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
-def test_a_gpu_that_is_not_there_is_refused():
+def test_a_gpu_that_is_not_there_is_rejected():
     for options in ({}, {"budget": 100}):
         with pytest.raises(InvalidParameter, match="needs a GPU that PyTorch can use"):
             kb.KernelUCB(Gaussian(length_scale=1.0), device="cuda:77", **options)

@@ -140,7 +140,7 @@ def test_a_copy_has_no_engine(copied):
 
 
 def expected_choices(policy, n_rounds):
-    """What a policy says when it scores all actions, and learns for so many rounds."""
+    """The choices of a policy that scores all actions, and learns for this many rounds."""
     choices = []
     for _ in range(n_rounds):
         prediction = policy.posterior.predict(ITEMS)

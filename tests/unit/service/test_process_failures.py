@@ -200,7 +200,7 @@ def test_sigterm_under_load_answers_what_it_took_writes_snapshots_and_exits_with
         check(learner, [answer_of(one) for one in acknowledged])
 
 
-def test_a_second_server_refuses_and_names_the_first(tmp_path):
+def test_a_second_server_rejects_and_names_the_first(tmp_path):
     settings = Settings(data=tmp_path)
     with hold_folder(settings):
         code = (

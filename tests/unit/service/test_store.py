@@ -174,7 +174,7 @@ def test_a_changed_log_is_found(tmp_path, statement, finding):
     store.close()
 
 
-def test_a_newer_database_is_refused(tmp_path):
+def test_a_newer_database_is_rejected(tmp_path):
     path = tmp_path / "log.db"
     SqliteStore(path).close()
     with sqlite3.connect(path) as other:
@@ -224,7 +224,7 @@ def test_an_upgrade_that_fails_changes_nothing(tmp_path, monkeypatch):
     store.close()
 
 
-def test_a_file_of_something_else_is_refused(tmp_path):
+def test_a_file_of_something_else_is_rejected(tmp_path):
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as other:
         other.execute("PRAGMA user_version = 1")

@@ -425,7 +425,7 @@ class TestGainAndDimension:
         assert whole
         assert whole.left > one.right
 
-    def test_refusals(self):
+    def test_rejections(self):
         with pytest.raises(InvalidParameter, match="noise variance"):
             gain_and_dimension(np.eye(2), regularization=1.0, noise_variance=0.0, horizon=2)
         with pytest.raises(InvalidParameter, match="horizon"):

@@ -126,7 +126,7 @@ class TestFiniteSet:
 
         assert np.array_equal(gram, before)
 
-    def test_refusals(self):
+    def test_rejections(self):
         with pytest.raises(InvalidParameter, match="horizon"):
             maximum_information_gain(np.eye(2), horizon=0, noise_variance=1.0)
         with pytest.raises(InvalidParameter, match="noise variance"):
@@ -203,7 +203,7 @@ class TestRates:
         with pytest.raises(InvalidParameter, match=f"Rates are known .* got {type(kernel).__name__}"):
             information_gain_rate(kernel, horizon=10, n_features=2)
 
-    def test_refusals(self):
+    def test_rejections(self):
         with pytest.raises(InvalidParameter, match="horizon"):
             information_gain_rate(Linear(), horizon=1, n_features=2)
         with pytest.raises(InvalidParameter, match="kernel is needed"):

@@ -96,7 +96,7 @@ class VowpalLog(Log):
     left_out
         How many rounds of the file are not here and why: "malformed", "skip_learn" (flagged `_skipLearn`: Vowpal
         Wabbit does not learn from them either), "unlabeled" (no cost), "other_lengths" (slates of another length than
-        the one asked for); and under "unknown_features" how many feature values had no column in the vocabulary that
+        the requested one); and under "unknown_features" how many feature values had no column in the vocabulary that
         was given.
     """
 

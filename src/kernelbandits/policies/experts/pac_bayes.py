@@ -209,7 +209,7 @@ class PACBayes(UnitRewardPolicy):
         state = int(memo_array(decision, "state", 1)[0])
         is_known = rows.ndim == 1 and rows.dtype.kind in "iu" and len(rows) and 0 <= state < len(self.centers)
         if not is_known or rows.min() < 0 or rows.max() >= self.n_actions or decision.action not in rows:
-            raise DecisionError(f"Decision {decision.id!r} speaks of actions or states that are not there.")
+            raise DecisionError(f"Decision {decision.id!r} refers to actions or states that do not exist.")
         return rows, state
 
     def _state(self) -> Parameters:

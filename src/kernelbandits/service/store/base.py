@@ -59,7 +59,7 @@ HEADER: Final = struct.Struct("<qd")
 
 
 class StoreError(KernelBanditError, OSError):
-    """A store cannot be used as asked."""
+    """A store cannot be used as requested."""
 
 
 class StoreFull(StoreError):

@@ -44,7 +44,7 @@ PAGE: Final = 500
 BUSY_MILLISECONDS: Final = 5_000
 
 PROBE_BYTES: Final = 1 << 18
-"""Room that a probe asks for: with less, the next commits would fill the disk again."""
+"""Room that a probe requires: with less, the next commits would fill the disk again."""
 
 CHECKPOINT_ATTEMPTS: Final = 20
 CHECKPOINT_PAUSE: Final = 0.05

@@ -80,7 +80,7 @@ def test_a_part_of_such_a_log_keeps_its_slates(tmp_path):
     assert part.actions.tolist() == [[1, 3]]
 
 
-def test_slates_of_several_lengths_are_refused_or_one_length_is_read(tmp_path):
+def test_slates_of_several_lengths_are_rejected_or_one_length_is_read(tmp_path):
     with pytest.raises(ForeignFile, match=r"holds 1 of 1, 2 of 2\. .*slots=2; .*slots=\"decisions\""):
         read_lines(tmp_path, TWO, ONE, ANOTHER)
 

@@ -158,7 +158,7 @@ def test_names_and_columns_have_to_match(tmp_path, read, write):
 
 
 @both
-def test_what_is_no_text_is_rejected_by_name(tmp_path, read, write):
+def test_anything_but_text_is_rejected_by_name(tmp_path, read, write):
     (tmp_path / "log.gz").write_bytes(b"not packed at all")
     packed = gzip.compress(b"{}\n" * 1000)
     (tmp_path / "damaged.gz").write_bytes(packed[:12] + b"\xff\xff\xff" + packed[15:])

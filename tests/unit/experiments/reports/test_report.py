@@ -72,7 +72,7 @@ def references(html):
     return re.findall(r"https?://[^\"\s]*|<script|<link|@import|url\((?!#)", text)
 
 
-def test_the_page_asks_the_network_for_nothing_and_runs_nothing(html):
+def test_the_page_needs_no_network_and_runs_nothing(html):
     assert references(html) == []
 
 

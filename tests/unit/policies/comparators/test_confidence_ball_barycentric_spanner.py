@@ -51,7 +51,7 @@ def misleading(n_features, sine):
 
 
 @pytest.mark.parametrize(("n_features", "sine", "coefficient"), [(5, 0.8, 4.0), (8, 0.9, 7.0), (12, 0.8, 100.0)])
-def test_swaps_mend_what_greedy_volume_gets_wrong(n_features, sine, coefficient):
+def test_swaps_correct_what_greedy_volume_gets_wrong(n_features, sine, coefficient):
     """Negative control included: without swaps the promise is broken, and the check notices."""
     points = misleading(n_features, sine)
 

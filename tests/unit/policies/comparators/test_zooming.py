@@ -247,7 +247,7 @@ def test_bad_parameters_are_rejected(arguments, message):
         (lambda a, b: np.full((len(a), len(b)), np.nan), "NaN"),
     ],
 )
-def test_a_function_that_is_no_distance_is_rejected(distance, message):
+def test_a_function_that_is_not_a_distance_is_rejected(distance, message):
     policy = kb.ContextualZooming(distance=distance, horizon=10)
     decision = policy.choose([[0.5], [0.7]])
 

@@ -115,7 +115,7 @@ def test_greedy_rounds_teach_nothing():
     np.testing.assert_array_equal(policy.values, before)
 
 
-def test_a_greedy_round_asks_one_expert():
+def test_a_greedy_round_queries_one_expert():
     queried = []
 
     class Noisy:
@@ -146,7 +146,7 @@ def test_wrong_numbers_are_rejected(options):
 
 @pytest.mark.parametrize("complexity", [0.2, 0.7, 3.3, 11.0])
 @pytest.mark.parametrize("factor", [1.0, 0.05, 2.7])
-def test_epochs_are_those_of_their_definition_in_any_order_of_asking(complexity, factor):
+def test_epochs_are_those_of_their_definition_in_any_order_of_queries(complexity, factor):
     schedule, starts = Epochs(complexity, horizon=None, factor=factor), [1]
     while starts[-1] < 600:
         starts.append(starts[-1] + 1 + schedule.greedy_rounds(len(starts)))

@@ -107,7 +107,7 @@ def test_items_of_a_catalog_are_advised_on_as_a_whole():
     assert policy.probabilities(kb.Catalog(contexts))[3] > policy.probabilities(kb.Catalog(contexts))[5]
 
 
-def test_advice_that_is_no_distribution_is_rejected():
+def test_advice_that_is_not_a_distribution_is_rejected():
     policy = kb.EXP4([ConstantExpert(0), Shouting()], horizon=10)
 
     with pytest.raises(InvalidParameter, match="1 in sum"):
@@ -115,7 +115,7 @@ def test_advice_that_is_no_distribution_is_rejected():
 
 
 @pytest.mark.parametrize(("experts", "words"), [([], "at least one expert"), ([3], "advise"), (3, "A sequence")])
-def test_what_is_no_expert_is_rejected(experts, words):
+def test_anything_but_an_expert_is_rejected(experts, words):
     with pytest.raises(InvalidParameter, match=words):
         kb.EXP4(experts, horizon=10)
 
