@@ -39,7 +39,7 @@ from kernelbandits.posterior import posterior_factory
 from kernelbandits.theory import exploration as schedules
 
 N_ACTIONS = 5
-WORK_BEFORE_COMPILE = 60.0
+PATIENCE = 300.0
 """Seconds after which a file hangs its reader; the slowest that does not takes well below one."""
 
 ROOM = 1 << 30
@@ -557,7 +557,7 @@ def _limit_memory():
         return
 
 
-def outcomes(n_cases, seed=0, setup=None, change=changed_file, patience=WORK_BEFORE_COMPILE):
+def outcomes(n_cases, seed=0, setup=None, change=changed_file, patience=PATIENCE):
     """Count of each outcome, and all that are not clean: crashes and hangs end their process, and only it.
 
     `setup` is called in the process that reads the files; `change` makes the file of a case, or None.
