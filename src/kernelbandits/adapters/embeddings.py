@@ -13,7 +13,7 @@ from kernelbandits._sparse import sound
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import Strings
 from kernelbandits.types import Matrix
-from kernelbandits.validation import check_bool, check_int, short_repr
+from kernelbandits.validation import check_array, check_bool, check_int, check_size, short_repr
 
 __all__ = ["CachedEncoder"]
 
@@ -91,12 +91,14 @@ class CachedEncoder:
     def _rows_of(self, texts: list[str]) -> Matrix:
         """Return new rows for these texts, or raise InvalidContexts if the encoder gives none."""
         given = self._encode(list(texts))
-        if hasattr(given, "tocsr"):
-            given = sound(given).toarray()
         try:
-            rows = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidContexts(f"An encoder gives one row of numbers per text: {error}.") from error
+            if hasattr(given, "tocsr"):
+                given = sound(given)
+                check_size("Embeddings", *given.shape)
+                given = given.toarray()
+            rows = check_array(given, "Embeddings")
+        except InvalidParameter as error:
+            raise InvalidContexts(f"An encoder gives one row of numbers per text. {error}") from error
         if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
             bad = " with NaN or infinite entries" if rows.ndim == 2 and len(rows) == len(texts) else ""
             raise InvalidContexts(

@@ -103,6 +103,9 @@ def test_functions_and_vectorizers_are_encoders():
         (lambda texts: np.full((len(texts), 2), np.nan), "NaN or infinite"),
         (lambda texts: [["x"]] * len(texts), "one row of numbers"),
         (lambda texts: [[1.0], [1.0, 2.0]], "one row of numbers"),
+        (lambda texts: [[10**400]] * len(texts), "one row of numbers"),
+        (lambda texts: [[1j]] * len(texts), "real numbers"),
+        (lambda texts: csr_array((len(texts), 2**40)), "at most"),
     ],
 )
 def test_what_is_no_row_is_refused_and_not_kept(rows, match):
