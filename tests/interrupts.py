@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,26 +30,35 @@ def interrupted_everywhere(
 
 def interrupted(act: Callable[[], object], last: int, *, within: str = "") -> bool:
     """Whether `act` gets as far as this line event in the library; there it is interrupted."""
-    n_lines, folder = 0, str(Path(LIBRARY, within))
+    try:
+        n_lines(act, last, within=within)
+    except Interrupt:
+        return True
+    return False
+
+
+class Interrupt(KeyboardInterrupt):
+    """An interrupt by a test, not by its user."""
+
+
+def n_lines(act: Callable[[], object], last: float = inf, *, within: str = "") -> int:
+    """Number of line events of `act` in the library; it is interrupted at the `last` one."""
+    found, folder = 0, str(Path(LIBRARY, within))
 
     def trace(frame, event, _):
-        nonlocal n_lines
+        nonlocal found
         if event == "call":
             return trace if frame.f_code.co_filename.startswith(folder) else None
         if event == "line":
-            n_lines += 1
-            if n_lines == last:
-                raise KeyboardInterrupt
+            found += 1
+            if found == last:
+                raise Interrupt
         return trace
 
     before = sys.gettrace()
     sys.settrace(trace)
     try:
         act()
-    except KeyboardInterrupt:
-        if n_lines < last:
-            raise
-        return True
     finally:
         sys.settrace(before)
-    return False
+    return found

@@ -238,7 +238,12 @@ def check_decision(decision: Decision) -> None:
             "propensity",
             f"a probability of at least {SMALLEST_PROPENSITY:g}, or nan for a point of a box",
             _is_propensity(decision.propensity)
-            or (_is_number(decision.propensity) and isnan(decision.propensity) and int(decision.n_actions) == 0),
+            or (
+                _is_number(decision.propensity)
+                and isnan(decision.propensity)
+                and _is_count(decision.n_actions)
+                and decision.n_actions == 0
+            ),
         ),
         ("cost", "a SelectionCost or None", decision.cost is None or isinstance(decision.cost, SelectionCost)),
         ("memo", "a mapping of names to arrays of finite numbers", _is_memo(decision.memo)),

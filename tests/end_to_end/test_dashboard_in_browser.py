@@ -57,7 +57,7 @@ def dumped(browser, address, profile):
     """The page after its scripts have run, and what the browser said about it."""
     command = [browser, *FLAGS, f"--user-data-dir={profile}", "--enable-logging=stderr", "--v=0",
                "--virtual-time-budget=5000", "--dump-dom", address]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 

@@ -83,10 +83,13 @@ class Living:
             "warm_start": {"contexts": contexts, "rewards": [0.1, 0.2, 0.3, 0.4], "times": 1, "ids": None},
             "expect": {"decision": self.open},
             "withdraw": {"decision": self.unrewarded},
+            "expire": {"now": 1.0},
+            "refit": self.policy.get_params(),
             "amend": {"decision": self.learned, "was": 0.5, "now": 0.25},
             "unlearn": {"decision": self.learned, "reward": 0.5},
             "save": {"path": folder() / "living.kb"},
             "reseed": {"seed": 3},
+            **({"charge": {"decision": self.open, "cost": 0.01}} if hasattr(self.policy, "charge") else {}),
         }
 
 
@@ -124,6 +127,8 @@ POSTERIOR_METHODS: dict[str, Callable[[], dict[str, Any]]] = {
     "remove": lambda: {"points": rows(), "rewards": [0.1, 0.2, 0.3, 0.4], "numbers": (None, None, None, None)},
     "predict": lambda: {"points": rows(), "pending": None},
     "covariance": lambda: {"points": rows(), "others": None},
+    "covariance_of_sum": lambda: {"points": rows(), "weights": [0.1, 0.2, 0.3, 0.4], "others": rows(seed=1)},
+    "gradient": lambda: {"points": rows(), "others": rows(3, 1), "weights": np.ones((4, 3))},
 }
 
 
@@ -175,7 +180,7 @@ def _call(living: Living, method: str, parameter: str, value: Any) -> None:
         odd = replace(decision, **{parameter.partition(".")[2]: value})
         arguments["decisions" if method == "learn_many" else "decision"] = [odd] if method == "learn_many" else odd
     else:
-        arguments[parameter] = value
+        arguments = {parameter: value} if method == "refit" else {**arguments, parameter: value}
     getattr(living.policy, method.partition(" ")[0])(**arguments)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.policies import serialization
-from saved_files import FAMILIES, WORK_BEFORE_COMPILE, extreme_file, outcomes, same_file
+from saved_files import FAMILIES, PATIENCE, extreme_file, outcomes, same_file
 
 N_CASES = 400
 N_EXTREMES, N_EXTREMES_LONG = 48, 150
@@ -78,7 +78,7 @@ def hang():
     kb.load = lambda _path: threading.Event().wait()
 
 
-@pytest.mark.parametrize(("setup", "patience"), [(crash, WORK_BEFORE_COMPILE), (hang, 0.5)])
+@pytest.mark.parametrize(("setup", "patience"), [(crash, PATIENCE), (hang, 0.5)])
 def test_a_crash_or_a_hang_ends_its_reader_and_is_counted(setup, patience):
     counts, bad = outcomes(1, setup=setup, patience=patience)
 

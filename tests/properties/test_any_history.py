@@ -140,7 +140,7 @@ class History:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     steps=STEPS, gamma=st.sampled_from([0.02, 0.6, 7.0]), waiting=st.lists(st.integers(0, 8), min_size=1, max_size=4)
 )

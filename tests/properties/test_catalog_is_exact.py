@@ -166,19 +166,19 @@ EVENTS = st.lists(
 
 
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whatever_happens_to_the_record_is_followed(events, seed, regularization):
     follow(events, seed, regularization)
 
 
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_so_it_is_with_an_active_set(events, seed, regularization, early_active_sets):
     follow(events, seed, regularization)
 
 
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_and_where_runs_are_merged_often(events, seed, regularization, monkeypatch):
     monkeypatch.setattr(batch_updates, "TAILS", (2, 4, 8))
     follow(events, seed, regularization)

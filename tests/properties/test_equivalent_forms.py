@@ -35,7 +35,7 @@ def forms(kernel):
 CASES = [(kernel, form) for kernel in KERNELS for form in forms(kernel)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     case=st.sampled_from(CASES),
     gamma=st.sampled_from([1e-3, 0.04, 0.7, 25.0]),
@@ -84,7 +84,7 @@ def test_means_and_deviations_are_those_of_scikit_learn(form, gamma):
     assert_allclose(prediction.mean, ridge_mean, rtol=1e-8, atol=1e-8 * np.abs(mean).max())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     case=st.sampled_from(CASES),
     gamma=st.sampled_from([0.01, 0.5, 30.0]),

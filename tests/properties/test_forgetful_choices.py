@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kernelbandits as kb
@@ -68,7 +68,7 @@ def of(points, rows):
     return points[rows] if isinstance(points, np.ndarray) else [points[row] for row in rows]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(
     world=st.sampled_from(sorted(WORLDS)),
     form=st.sampled_from(sorted(FORMS)),
@@ -85,7 +85,7 @@ def test_over_a_catalog_whole_and_restricted(world, form, exploration, seed):
         watched.play(offered, of(points, rows), rows, rng)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10)
 @given(form=st.sampled_from(sorted(FORMS)), seed=st.integers(0, 10_000))
 def test_over_sets_that_change_every_round(form, seed):
     rng = np.random.default_rng(seed)

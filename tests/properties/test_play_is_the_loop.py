@@ -32,7 +32,7 @@ def compiled():
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     seed=st.integers(0, 10**6),
     gamma=st.sampled_from([1e-6, 0.05, 1.0, 30.0]),

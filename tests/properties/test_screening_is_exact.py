@@ -211,7 +211,7 @@ EVENTS = st.lists(
 
 
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_whatever_happens_in_between_is_followed(events, seed, regularization):
     with pytest.MonkeyPatch.context() as monkeypatch:
         use(monkeypatch)

@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 
 import kernelbandits as kb
-from kernelbandits.kernels import Delta, Gaussian, Linear, PairProduct, Precomputed, SimilarityTable, Spectrum
+from kernelbandits.kernels import (
+    Delta,
+    Gaussian,
+    Linear,
+    PairProduct,
+    Precomputed,
+    RandomFourier,
+    SimilarityTable,
+    Spectrum,
+)
 from kernelbandits.policies.experts import StumpClass, constant_experts
-from kernelbandits.posterior import DevicePosterior, LowRankPosterior, posterior_factory
+from kernelbandits.posterior import DevicePosterior, LowRankPosterior, Refit, posterior_factory
 
 ROWS = np.random.default_rng(0).uniform(size=(12, 2)).round(1)  # some rows are equal
 WORDS = ["apple", "apply", "pear", "peach", "plum", "plumber", "fig", "figure"]
@@ -25,6 +34,8 @@ class Case:
 
     def reward(self, decision: Any) -> float:
         """Depends on the action alone, and lies in [0, 1]."""
+        if isinstance(self.contexts(0), kb.Box | kb.Product):
+            return float(decision.context[-1].round(1))
         return (decision.action % 5) / 4.0
 
     def learn(self, policy: Any, n_rounds: int, *, start: int = 0) -> list[Any]:
@@ -80,6 +91,11 @@ def table() -> SimilarityTable:
     return SimilarityTable(np.exp(-np.abs(places[:, None] - places) / 3.0), ids=WORDS)
 
 
+def features() -> RandomFourier:
+    """Random features of rows."""
+    return RandomFourier(Gaussian(length_scale=0.4), n_columns=2, n_frequencies=6, seed=0)
+
+
 CATALOG = kb.Catalog(np.random.default_rng(2).uniform(size=(40, 2)))
 PAIRS = PairProduct(Gaussian(length_scale=0.5), Delta())
 
@@ -111,11 +127,24 @@ CASES: dict[str, Case] = {
     "SupLinUCB": Case(lambda: kb.SupLinUCB(exploration=1.5, regularization=0.5), rows),
     "SupLinRel": Case(lambda: kb.SupLinRel(horizon=100, n_actions=6, exploration=0.5), lambda t: rows(t) / 2.0),
     "KernelThompson": Case(lambda: kb.KernelThompson(Gaussian(length_scale=0.4), propensity_draws=16, seed=1), rows),
+    "KernelThompson logistic": Case(
+        lambda: kb.KernelThompson(Gaussian(length_scale=0.4), posterior="logistic", propensity_draws=16, seed=1), rows
+    ),
+    "KernelThompson with a budget": Case(
+        lambda: kb.KernelThompson(Gaussian(length_scale=0.4), budget=5, propensity_draws=16, seed=1), rows
+    ),
     "KernelSquareCB": Case(lambda: kb.KernelSquareCB(Gaussian(length_scale=0.4), seed=1), rows),
     "KernelEpochGreedy": Case(lambda: kb.KernelEpochGreedy(Gaussian(length_scale=0.4), n_actions=5, seed=1), rows),
     "KernelUCB with a budget": Case(lambda: kb.KernelUCB(Gaussian(length_scale=0.4), budget=8), rows),
     "KernelUCB with a budget, catalog": Case(lambda: gaussian(budget=8), always(CATALOG)),
     "KernelUCB with an accuracy": Case(lambda: gaussian(accuracy=0.5), rows),
+    "KernelUCB with a budget, pairs": Case(
+        lambda: kb.KernelUCB(PairProduct(Gaussian(length_scale=0.5), Gaussian(length_scale=0.3)), budget=4),
+        lambda t: kb.Pairs(ROWS[t % 12], FIXED[:4]),
+    ),
+    "KernelUCB random features": Case(lambda: kb.KernelUCB(features(), regularization=0.3), rows),
+    "KernelUCB random features, catalog": Case(lambda: kb.KernelUCB(features()), always(CATALOG)),
+    "KernelUCB refit": Case(lambda: gaussian(refit=Refit(every=4, most=8)), rows),
     "KernelUCB logistic, catalog": Case(lambda: gaussian("logistic"), always(CATALOG)),
     "KernelUCB on a device": Case(lambda: gaussian(on_a_device), rows),
     "KernelUCB on a device, catalog": Case(lambda: gaussian(on_a_device), always(CATALOG)),
@@ -137,6 +166,10 @@ CASES: dict[str, Case] = {
         rows,
     ),
     "Paced observed": Case(lambda: kb.Paced(gaussian(), allowance=5e4, costs=0.5, observed_costs=True), rows),
+    "Paced Mixed, costs of rounds": Case(
+        lambda: kb.Paced(kb.Mixed(gaussian(), epsilon=0.2, seed=1), allowance=5e4, price=0.3),
+        lambda t: kb.WithCosts(rows(t), np.arange(5) / 9.0),
+    ),
     "UCB1": Case(kb.UCB1, rows),
     "KLUCB": Case(lambda: kb.KLUCB(ties="random", seed=1), rows),
     "PhasedElimination": Case(
@@ -163,3 +196,19 @@ CASES: dict[str, Case] = {
     "ILOVETOCONBANDITS": Case(lambda: kb.ILOVETOCONBANDITS(constant_experts(5), n_actions=5, seed=1), rows),
     "UniformRandom": Case(lambda: kb.UniformRandom(seed=1), rows),
 }
+
+BOX = kb.Box([0.0, 0.0], [1.0, 1.0])
+
+BOXES: dict[str, Case] = {
+    "KernelUCB box": Case(gaussian, always(BOX)),
+    "KernelUCB box after a context": Case(gaussian, lambda t: kb.Product(ROWS[t % 12][:1], kb.Box([0.0], [1.0]))),
+    "KernelThompson box": Case(
+        lambda: kb.KernelThompson(Gaussian(length_scale=0.4), draws="features", n_features=20, seed=1), always(BOX)
+    ),
+    "LinUCB box": Case(kb.LinUCB, always(BOX)),
+    "BKB box": Case(lambda: kb.BKB(Gaussian(length_scale=0.4), seed=1), always(BOX)),
+}
+"""Policies whose actions cannot be listed, so that these have no probabilities."""
+
+SEARCHING = {*BOXES, "KernelUCB refit"}
+"""Policies with calls that search, in tens of thousands of lines."""

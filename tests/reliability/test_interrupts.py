@@ -4,21 +4,23 @@ import numpy as np
 import pytest
 
 import kernelbandits as kb
-from interrupts import interrupted
+from interrupts import interrupted, n_lines
 from kernelbandits._transactions import ForkedLock, Journal
 from kernelbandits.errors import AlreadyLearnt, NotLearnt, NotSupported
 from kernelbandits.kernels import FromCallable, Gaussian, Linear, Rows
 from kernelbandits.posterior import (
     AutoPosterior,
+    BatchedResampling,
     DevicePosterior,
     ExactPosterior,
     ForgettingPosterior,
     LogisticPosterior,
     LowRankPosterior,
+    NystroemPosterior,
     PrimalPosterior,
     WindowedPosterior,
 )
-from reliability.policies import CASES, ROWS, Case, rows, similar
+from reliability.policies import BOXES, CASES, ROWS, SEARCHING, Case, rows, similar
 
 N_KNOWN = 7
 
@@ -94,9 +96,16 @@ class Calls:
             raise kb.errors.DecisionError("expired already")
 
     def warm_start(self, policy, learned, pending, opened):
-        decisions = learned[:2]
-        points = policy._kind(decisions[0].context).stack(*(policy._point(decision) for decision in decisions))
-        policy.warm_start(points, [0.2, 0.4])
+        contexts = self.case.contexts(0)
+        contexts = contexts.contexts if isinstance(contexts, kb.WithCosts) else contexts
+        listed = ROWS[:4] if isinstance(contexts, kb.Catalog | kb.Box | kb.Product) else contexts
+        n_points = len(listed.actions if isinstance(listed, kb.Pairs) else listed)
+        policy.warm_start(listed, np.linspace(0.0, 1.0, n_points))
+
+    def charge(self, policy, learned, pending, opened):
+        if not isinstance(policy, kb.Paced):
+            raise NotSupported("This policy has no costs.")
+        policy.charge(learned[1], 0.25)
 
     def play(self, policy, learned, pending, opened):
         policy.play([self.case.contexts(t) for t in range(3)], np.linspace(0.0, 1.0, 15).reshape(3, 5))
@@ -105,19 +114,29 @@ class Calls:
         policy.choose(self.case.contexts(3))
 
 
-NAMES = ["learn", "learn_pending", "learn_many", "amend", "unlearn", "expect", "withdraw", "expire", "choose"]
+ANY = {**CASES, **BOXES}
+NAMES = (
+    "learn", "learn_pending", "learn_many", "amend", "unlearn", "expect", "withdraw", "expire", "choose", "warm_start",
+    "charge",
+)  # fmt: skip
+WITHOUT_IDS = ("play", "warm_start")
+"""Calls whose rewards have no ids, so that nothing tells a repeated call from a new one."""
 
 
-def check(case, name, *, first, step):
-    """Interrupt at every `step`-th line from `first`; gives the number of interrupts, or None where not supported."""
+def check(case, name, *, first, step, most=None):
+    """Interrupt at every `step`-th line from `first`; gives the number of interrupts, or None where not supported.
+
+    Of a call with more lines, about `most` that lie as far apart as each other.
+    """
     calls = Calls(case, has_pending=name != "play")  # which would keep loops of their own from being used
     act = getattr(calls, name)
     whole = calls.start()
     before = state_of(whole[0])
     try:
-        act(*whole)
+        length = n_lines(lambda: act(*whole))
     except (NotSupported, NotLearnt):
         return None
+    step = step if most is None else max(step, length // most)
     after = state_of(whole[0])
     n_interrupts, last = 0, first
     while True:
@@ -136,8 +155,8 @@ def check(case, name, *, first, step):
         except (AlreadyLearnt, NotLearnt, kb.errors.DecisionError):
             assert not is_before
         else:
-            assert is_before or name in ("amend", "choose", "play")
-            if name == "play" and not is_before:  # its rounds have no ids: played again, they are other rounds
+            assert is_before or name in ("amend", "choose", "charge", *WITHOUT_IDS)
+            if name in WITHOUT_IDS and not is_before:  # a retry learns other rewards
                 last += step
                 continue
         assert are_same(without_ids(state_of(policy)), without_ids(after)), f"{name}, line {last}: a retry is wrong"
@@ -160,12 +179,17 @@ def without_ids(state):
     return kept
 
 
+def restore_models(policy, state):
+    """Restore the policy and those inside it, from the innermost one on."""
+    if state["inside"]:
+        restore_models(policy.policy, state["inside"])
+    policy._restore(state["model"])
+
+
 def fresh_choices(policy, case):
     """A policy that was interrupted chooses as one that is built from its state: derived state is right, too."""
     again, state = case.make(), state_of(policy)
-    if state["inside"]:
-        again.policy._restore(state["inside"]["model"])
-    again._restore(state["model"])
+    restore_models(again, state)
     again._ledger.restore(state["ledger"])
     again._random.resume(np.random.default_rng(0), policy._random.key)
     again._journal.commit()
@@ -177,18 +201,18 @@ def fresh_choices(policy, case):
 
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.GuaranteeVoid")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, "LinUCB box"])
 def test_an_interrupted_call_is_whole_or_not_at_all(name):
     for place, call in enumerate(NAMES):
-        check(CASES[name], call, first=1 + place, step=29)
+        check(ANY[name], call, first=1 + place, step=29, most=4 if name in SEARCHING else None)
 
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.GuaranteeVoid")
 @pytest.mark.parametrize("call", NAMES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ANY)
 def test_so_it_is_at_every_line(name, call):
-    check(CASES[name], call, first=1, step=1)
+    check(ANY[name], call, first=1, step=1, most=60 if name in SEARCHING else None)
 
 
 @pytest.mark.filterwarnings("ignore::kernelbandits.errors.GuaranteeVoid")
@@ -232,6 +256,10 @@ POSTERIORS = {
     "primal": lambda: PrimalPosterior(Linear(), regularization=0.2),
     "compressed": lambda: LowRankPosterior(Gaussian(length_scale=0.4), regularization=0.2),
     "auto": lambda: AutoPosterior(Linear(), regularization=0.2),
+    "budget": lambda: AutoPosterior(Gaussian(length_scale=0.4), regularization=0.2, budget=2),
+    "resampled": lambda: NystroemPosterior(
+        Gaussian(length_scale=0.4), regularization=0.2, dictionary=BatchedResampling(), seed=1
+    ),
     "logistic": lambda: LogisticPosterior(Gaussian(length_scale=0.4), regularization=0.2),
     "windowed": lambda: WindowedPosterior(Gaussian(length_scale=0.4), regularization=0.2, length=4),
     "forgetting": lambda: ForgettingPosterior(Gaussian(length_scale=0.4), regularization=0.2, rate=0.7),
@@ -263,7 +291,10 @@ def test_so_is_every_change_of_a_posterior(name, change):
         if not interrupted(lambda posterior=posterior: CHANGES[change](posterior), last):
             break
         found = posterior.predict(ROWS)
-        is_before = np.allclose(found.mean, before.mean, rtol=0, atol=1e-11)
+        is_before = all(
+            np.allclose(one, other, rtol=0, atol=1e-11)
+            for one, other in [(found.mean, before.mean), (found.width, before.width)]
+        )
         expected = before if is_before else after
         np.testing.assert_allclose(found.mean, expected.mean, atol=1e-9)
         np.testing.assert_allclose(found.width, expected.width, atol=1e-9)

@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import hypothesis
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -155,3 +156,8 @@ def test_a_test_of_no_module_is_found(tmp_path):
         (tmp_path / name).touch()
 
     assert list(unnamed(tmp_path / "tests", tmp_path / "src")) == [str(Path("kernels", "test_lineary.py"))]
+
+
+def test_no_property_has_a_time_limit():
+    """So that none fails because the machine is slow, or does other work."""
+    assert hypothesis.settings.default.deadline is None

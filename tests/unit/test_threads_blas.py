@@ -73,7 +73,7 @@ def library(monkeypatch):
 
 def test_the_limit_ends_where_it_began_when_threads_enter_and_leave_in_any_order(library):
     """The first to enter is the first to leave, and the other is still inside."""
-    both_inside, first_left = Barrier(2, timeout=60), Barrier(2, timeout=60)
+    both_inside, first_left = Barrier(2, timeout=300), Barrier(2, timeout=300)
 
     def first():
         with limit_blas_threads(1e6):
@@ -134,7 +134,7 @@ def test_a_library_that_counts_for_each_thread_is_given_back_by_each(monkeypatch
         "_libraries",
         lambda: (_threads._Library(lambda: getattr(own, "n", 8), lambda n: setattr(own, "n", n), True),),
     )
-    both_inside, first_left = Barrier(2, timeout=60), Barrier(2, timeout=60)
+    both_inside, first_left = Barrier(2, timeout=300), Barrier(2, timeout=300)
 
     def first():
         with limit_blas_threads(1e6):

@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
+import kernelbandits as kb
 from kernelbandits.errors import CannotSave, DecisionError
 from kernelbandits.types import Decision, Pairs, Prediction, Slate
 
@@ -125,6 +127,7 @@ def test_a_context_that_no_decision_gives_is_rejected(context):
         {"item": [1]},
         {"id": None},
         {"propensity": float("nan"), "n_actions": 3},
+        {"propensity": float("nan"), "n_actions": None},
         {"mean": 10**400},
         {"memo": {"advice": [1.0, float("inf")]}},
         {"memo": {"advice": [{}]}},
@@ -135,6 +138,17 @@ def test_a_context_that_no_decision_gives_is_rejected(context):
 def test_values_of_other_types_are_not_a_decision(values):
     with pytest.raises(DecisionError, match="not a decision"):
         Decision.from_dict({"action": 0, "context": "a", **values})
+
+
+@pytest.mark.parametrize("n_actions", [None, "text", float("nan"), 0.5])
+def test_a_point_of_a_box_is_learned_from_a_whole_decision_only(n_actions):
+    policy = kb.KernelUCB(kb.kernels.Gaussian(length_scale=1.0))
+    decision = policy.choose(kb.Box([0.0], [1.0]))
+
+    with pytest.raises(DecisionError, match="`n_actions` of a decision must be a whole number"):
+        policy.learn(replace(decision, n_actions=n_actions), 0.5)
+
+    policy.learn(decision, 0.5)
 
 
 def test_a_row_of_numbers_that_another_language_has_written_is_read():

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from kernelbandits._sparse import sound
+from kernelbandits._transactions import ForkedLock
 from kernelbandits.errors import InvalidContexts, InvalidParameter
 from kernelbandits.kernels import Strings
 from kernelbandits.types import Matrix
-from kernelbandits.validation import check_bool, check_int, short_repr
+from kernelbandits.validation import check_array, check_bool, check_int, check_size, short_repr
 
 __all__ = ["CachedEncoder"]
 
@@ -58,7 +58,7 @@ class CachedEncoder:
         self.normalized = check_bool(normalized, "`normalized`")
         self._rows: OrderedDict[str, Matrix] = OrderedDict()
         self._n_columns: int | None = None
-        self._lock = Lock()
+        self._guard = ForkedLock()
         self.n_encoded = 0
         """Number of texts that were passed to the encoder."""
 
@@ -66,7 +66,7 @@ class CachedEncoder:
         """Return one row per text."""
         listed = _texts(texts)
         found: dict[str, Matrix] = {}
-        with self._lock:
+        with self._guard.lock:
             for text in listed:
                 if text in self._rows:
                     self._rows.move_to_end(text)
@@ -74,7 +74,7 @@ class CachedEncoder:
         missing = list(dict.fromkeys(text for text in listed if text not in found))
         if missing:
             rows = self._rows_of(missing)  # outside the lock: other threads read what is kept
-            with self._lock:
+            with self._guard.lock:
                 self._keep(missing, rows)
             found.update(zip(missing, rows, strict=True))
         return np.array([found[text] for text in listed])
@@ -91,12 +91,14 @@ class CachedEncoder:
     def _rows_of(self, texts: list[str]) -> Matrix:
         """Return new rows for these texts, or raise InvalidContexts if the encoder gives none."""
         given = self._encode(list(texts))
-        if hasattr(given, "tocsr"):
-            given = sound(given).toarray()
         try:
-            rows = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidContexts(f"An encoder gives one row of numbers per text: {error}.") from error
+            if hasattr(given, "tocsr"):
+                given = sound(given)
+                check_size("Embeddings", *given.shape)
+                given = given.toarray()
+            rows = check_array(given, "Embeddings")
+        except InvalidParameter as error:
+            raise InvalidContexts(f"An encoder gives one row of numbers per text. {error}") from error
         if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
             bad = " with NaN or infinite entries" if rows.ndim == 2 and len(rows) == len(texts) else ""
             raise InvalidContexts(
@@ -123,11 +125,8 @@ class CachedEncoder:
 
     def __getstate__(self) -> dict[str, Any]:
         """State of a copy, which has a lock of its own."""
-        with self._lock:
-            return {**vars(self), "_rows": self._rows.copy(), "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=Lock())
+        with self._guard.lock:
+            return {**vars(self), "_rows": self._rows.copy()}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} of {self.size} texts)"

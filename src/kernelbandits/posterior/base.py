@@ -24,7 +24,7 @@ from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior.observations import NO_SLOTS, NOTHING
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, Vector
-from kernelbandits.validation import LARGEST, check_array, check_positive, short_repr
+from kernelbandits.validation import LARGEST, check_array, check_positive, check_vector, short_repr
 
 __all__ = [
     "SMALLEST_REGULARIZATION",
@@ -244,11 +244,21 @@ class Posterior(Transactional, ABC):
 
         Equals weights @ covariance(points, others), without storing that matrix.
         """
-        points, others = self.kernel.kind.check(points), self.kernel.kind.check(others)
+        points, weights, others = self._checked_sum(points, weights, others)
         total = np.zeros(self.kernel.kind.count(others))
         for block, part in blocks(self.kernel.kind, points, len(total)):
             total += weights[block] @ self.covariance(part, others)
         return total
+
+    def _checked_sum(self, points: Points, weights: Vector, others: Points) -> tuple[Points, Vector, Points]:
+        """Validated arguments of `covariance_of_sum`."""
+        kind = self.kernel.kind
+        points, values, others = kind.check(points), check_vector(weights, "The weights"), kind.check(others)
+        if len(values) != kind.count(points):
+            raise InvalidParameter(
+                f"The weights must be one number per point, got {len(values)} for {kind.count(points)} points."
+            )
+        return points, values, others
 
     def gradient(self, points: Points, others: Points, weights: Matrix) -> Matrix:
         """Gradient at each point x_i of mean(x_i) + Σ_j w_ij c(x_i, z_j), with c the `covariance`; one row per point.
@@ -263,13 +273,15 @@ class Posterior(Transactional, ABC):
             w, shape (len(points), len(others)).
         """
         points, others, weights = self._checked_weights(points, others, weights)
-        gradient = self.kernel.gradient(points, others, weights / self.regularization)
-        if self.n_observations:
-            known, of_mean, of_others = self._sections(others)
-            explained = weights @ of_others.T
-            explained *= -1.0 / self.regularization
-            explained += of_mean
-            gradient = gradient + self.kernel.gradient(points, known, explained)
+        with np.errstate(over="ignore", invalid="ignore"):
+            gradient = self.kernel.gradient(points, others, weights / self.regularization)
+            if self.n_observations:
+                known, of_mean, of_others = self._sections(others)
+                explained = weights @ of_others.T
+                explained *= -1.0 / self.regularization
+                explained += of_mean
+                gradient = gradient + self.kernel.gradient(points, known, explained)
+        check_no_overflow(gradient)
         return gradient
 
     def _checked_weights(self, points: Points, others: Points, weights: Matrix) -> tuple[Points, Points, Matrix]:

@@ -462,7 +462,7 @@ class ExactPosterior(RecordedPosterior):
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """See `Posterior`: one system is solved for the whole sum, A⁻¹ Σ w k(x)."""
         kernel = self.kernel
-        points, others = kernel.kind.check(points), kernel.kind.check(others)
+        points, weights, others = self._checked_sum(points, weights, others)
         left = summed_similarity(kernel, points, weights, others)
         if self.size:
             known = self.record.stored()[0]

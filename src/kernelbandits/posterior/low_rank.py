@@ -436,7 +436,7 @@ class LowRankPosterior(RecordedPosterior):
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """See `Posterior`: the sum is one vector of coordinates, plus the part outside their span."""
         kind = self.kernel.kind
-        points, others = kind.check(points), kind.check(others)
+        points, weights, others = self._checked_sum(points, weights, others)
         prior = summed_similarity(self.kernel, points, weights, others)
         if not self.size:
             return prior / self.regularization

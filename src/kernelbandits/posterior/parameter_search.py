@@ -310,12 +310,15 @@ class ParameterSearch:
         if parts is None:
             return loss, np.zeros(len(values))
         kernel, gamma, inverse, weights, scale = parts
-        if self._criterion == "marginal_likelihood":
-            slope = 0.5 * (np.outer(weights, weights) / scale - inverse)
-        else:
-            slope = _slope_left_out(inverse, weights, scale)
-        by_noise = gamma * float((np.diagonal(slope) / self._counts).sum())
-        gradient = np.append(kernel.parameter_gradient(self._points, slope), by_noise)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            if self._criterion == "marginal_likelihood":
+                slope = 0.5 * (np.outer(weights, weights) / scale - inverse)
+            else:
+                slope = _slope_left_out(inverse, weights, scale)
+            by_noise = gamma * float((np.diagonal(slope) / self._counts).sum())
+            gradient = np.append(kernel.parameter_gradient(self._points, slope), by_noise)
+        if not np.isfinite(gradient).all():  # parameters so extreme that squares overflow: the search ends here
+            return loss, np.zeros(len(values))
         return loss, (values - self._start) / PRIOR_SCALE**2 - gradient
 
 

@@ -364,13 +364,16 @@ class PrimalPosterior(RecordedPosterior):
         if self._model is None:
             return super().gradient(points, others, weights)
         points, others, weights = self._checked_weights(points, others, weights)
-        summed = self._mean_weights() + self._solve(self._features(others).T @ weights.T).T
-        return self.kernel.feature_gradient(points, summed)
+        with np.errstate(over="ignore", invalid="ignore"):
+            summed = self._mean_weights() + self._solve(self._features(others).T @ weights.T).T
+            gradient = self.kernel.feature_gradient(points, summed)
+        check_no_overflow(gradient)
+        return gradient
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """See `Posterior`: the sum is one vector of features, v, and φᵀC⁻¹v is its covariance with a point."""
         kind = self.kernel.kind
-        points, others = kind.check(points), kind.check(others)
+        points, weights, others = self._checked_sum(points, weights, others)
         self._synchronize()
         if self._model is None:
             return summed_similarity(self.kernel, points, weights, others) / self.regularization

@@ -1,5 +1,8 @@
 import copy
+import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -103,6 +106,9 @@ def test_functions_and_vectorizers_are_encoders():
         (lambda texts: np.full((len(texts), 2), np.nan), "NaN or infinite"),
         (lambda texts: [["x"]] * len(texts), "one row of numbers"),
         (lambda texts: [[1.0], [1.0, 2.0]], "one row of numbers"),
+        (lambda texts: [[10**400]] * len(texts), "one row of numbers"),
+        (lambda texts: [[1j]] * len(texts), "real numbers"),
+        (lambda texts: csr_array((len(texts), 2**40)), "at most"),
     ],
 )
 def test_anything_but_a_row_is_rejected_and_not_kept(rows, match):
@@ -176,6 +182,34 @@ def test_a_copy_is_independent(copied):
     other(["b"])
 
     assert (len(encoder), len(other)) == (1, 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_is_forked_while_another_thread_looks_up_goes_on():
+    code = """
+import os, signal, threading
+from kernelbandits.adapters import CachedEncoder
+encoder = CachedEncoder(lambda texts: [[len(text)] for text in texts])
+encoder(["a"])
+held, done = threading.Event(), threading.Event()
+def hold():
+    with encoder._guard.lock:
+        held.set()
+        done.wait()
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if not child:
+    signal.alarm(200)  # it would wait for ever
+    os._exit(int(encoder(["a", "abc"])[1, 0]))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done.set()
+"""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300, check=True
+    )
+
+    assert run.stdout == "3\n"
 
 
 def test_embeddings_are_rows_of_a_policy():

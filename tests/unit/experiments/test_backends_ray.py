@@ -17,6 +17,9 @@ from kernelbandits.experiments.runner import run
 from kernelbandits.experiments.study import Study
 from small_studies import bytes_of
 
+PATIENCE = 600.0
+"""Seconds to wait for what has to come: much more than it takes, also on a machine that does other work."""
+
 STUDY = """
 name = "far"
 horizon = 40
@@ -56,13 +59,13 @@ def make_cluster(result):
             yield f"127.0.0.1:{port}"
         finally:
             head.terminate()
-            head.wait(timeout=30)
+            head.wait(timeout=PATIENCE)
             with suppress(ProcessLookupError):  # who is left of its group
                 os.killpg(head.pid, signal.SIGKILL)
 
 
 def wait_for(head, result):
-    due = monotonic() + 40
+    due = monotonic() + PATIENCE
     while "Ray runtime started" not in result.read_text():
         assert head.poll() is None, result.read_text()
         assert monotonic() < due, result.read_text()
@@ -125,7 +128,7 @@ def test_a_cluster_at_an_address_gives_the_same_bytes(tmp_path, monkeypatch):
         command = [sys.executable, "-m", "kernelbandits", "run", str(tmp_path / "study.toml"), "--engine", "ray"]
         where = ["--address", address, "--into", str(tmp_path / "ray")]
         # A process of its own, because Ray reads its settings once, when it is imported.
-        played = subprocess.run([*command, *where], capture_output=True, text=True, timeout=60, check=False)
+        played = subprocess.run([*command, *where], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     assert played.returncode == 0, played.stderr
     assert len(bytes_of(tmp_path / "ray")) == 2

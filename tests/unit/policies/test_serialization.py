@@ -75,7 +75,7 @@ def test_equal_policies_make_equal_files(tmp_path):
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_flipped_bit_is_noticed(saved, tmp_path_factory, data):
     place, bit = data.draw(st.integers(0, len(saved) - 1)), data.draw(st.integers(0, 7))

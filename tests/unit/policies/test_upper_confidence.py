@@ -446,7 +446,7 @@ def test_a_warm_start_counts_in_no_round_and_obeys_the_reward_range():
     assert policy.posterior.n_observations == 36
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.permutations(range(8)), st.integers(0, 10**6))
 def test_rewards_may_come_in_any_order(order, seed):
     rng = np.random.default_rng(seed)

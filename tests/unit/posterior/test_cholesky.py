@@ -169,7 +169,7 @@ def test_panels_hold_about_half_of_the_square():
     assert held < 0.62 * 8 * size**2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from(["append", "up", "down", "isolate"]), st.integers(0, 10**6)), max_size=12))
 def test_any_sequence_of_changes_keeps_the_factor_true(changes):
     rng = np.random.default_rng(0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
@@ -66,7 +66,7 @@ def test_the_check_itself_notices_other_weights(wrong):
         slow.check()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(
     world=st.sampled_from(["exact", "primal", "table"]),
     rate=st.sampled_from([0.05, 0.5, 0.9, 1.0]),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
@@ -57,7 +57,7 @@ def test_the_check_itself_notices_a_window_that_is_one_too_long():
         slow.check()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(
     world=st.sampled_from(["exact", "primal", "table"]),
     length=st.integers(1, 12),

@@ -181,7 +181,7 @@ def test_a_sure_kernel_is_factored_only_when_it_is_needed():
     assert posterior._factor.size == 30
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.lists(st.integers(0, 6), min_size=1, max_size=25),
     gamma=st.sampled_from([1e-3, 0.2, 3.0, 500.0]),

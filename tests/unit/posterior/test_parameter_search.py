@@ -165,6 +165,15 @@ def test_it_takes_pairs():
     assert fit.kernel.context.length_scale < 0.5
 
 
+@pytest.mark.parametrize("criterion", ["leave_one_out", "marginal_likelihood"])
+def test_a_search_from_an_extreme_regularization_ends_without_a_warning(criterion):
+    points, rewards = np.linspace(0.0, 1.0, 6)[:, None], np.linspace(0.0, 1.0, 6)
+
+    found = optimize_kernel(Gaussian(length_scale=0.5), points, rewards, regularization=1e149, criterion=criterion)
+
+    assert np.isfinite(found.regularization)
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         "kernel", [lambda x, z: x @ z.T, np.eye(3), Gaussian(length_scale=1.0) * kb.kernels.FromCallable(np.dot)]

@@ -414,7 +414,7 @@ def test_the_leader_does_not_wait_for_helpers():
         gate.wait()
 
     try:
-        assert _threads.with_helpers(lambda: begun.wait(30), help_out, n_bytes=10, paces={}) is True
+        assert _threads.with_helpers(lambda: begun.wait(300), help_out, n_bytes=10, paces={}) is True
     finally:
         gate.set()
 

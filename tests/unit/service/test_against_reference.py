@@ -185,7 +185,7 @@ def _do(learner, live, clock, reference, step):
         settle(learner)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     steps=STEPS,
     aggregate=st.sampled_from(sorted(AGGREGATES)),
@@ -199,7 +199,7 @@ def test_any_sequence_is_learned_as_the_reference_says(steps, **options):
 
 
 @pytest.mark.long
-@settings(max_examples=1_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1_000, suppress_health_check=list(HealthCheck))
 @given(
     steps=STEPS,
     aggregate=st.sampled_from(sorted(AGGREGATES)),

@@ -26,7 +26,6 @@ def fuzz(service, n_cases):
 
         @settings(
             max_examples=n_cases * 7 // (5 * len(quick)),
-            deadline=None,
             suppress_health_check=list(HealthCheck),
             database=None,
         )

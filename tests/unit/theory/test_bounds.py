@@ -4,7 +4,7 @@ from math import ceil, exp, inf, log, log2, nan, pi, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -293,7 +293,6 @@ class TestSupKernelUCB:
         assert_allclose(wide, 2 * sqrt(700) + 1.5 * explored, rtol=1e-12)
         assert_allclose(anytime, 8 * sqrt(700) + explored, rtol=1e-12)
 
-    @settings(deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 100), st.floats(0.0, 30.0)), min_size=1, max_size=5))
     def test_data_form_never_exceeds_the_other(self, levels):
         """ψ_s add up to at most T and L_s ≤ 2 d̃ l_T, so Cauchy–Schwarz over S = 5 levels leads to the d̃ form."""

@@ -59,7 +59,7 @@ regularizations = st.floats(-3.0, 2.0).map(lambda exponent: 10.0**exponent)
 
 class TestOnAnyGramMatrix:
     @given(grams, regularizations)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_squared_widths_add_up_to_little(self, gram, regularization):
         widths = learned_widths(gram, regularization)
         gain = log_det_gain(gram, regularization=regularization)
@@ -71,7 +71,7 @@ class TestOnAnyGramMatrix:
         assert_allclose(check.right, kappa(regularization=regularization) * gain)
 
     @given(grams, regularizations)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_a_wide_point_moves_the_spectrum(self, gram, regularization):
         before = np.linalg.eigvalsh(gram[:-1, :-1]) if len(gram) > 1 else []
         after = np.linalg.eigvalsh(gram)
@@ -86,7 +86,7 @@ class TestOnAnyGramMatrix:
         assert kappa(regularization=regularization) <= 4 + 6 / regularization
 
     @given(grams, regularizations)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_the_widths_of_a_level_add_up_slowly(self, gram, regularization):
         horizon = max(2, len(gram))
         dimension = effective_dimension(gram, regularization=regularization, horizon=horizon)
@@ -97,7 +97,7 @@ class TestOnAnyGramMatrix:
         assert lemma_4(learned_widths(gram[::2, ::2], regularization), **known).holds  # a level is part of the data
 
     @given(grams, regularizations)
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     def test_learning_widens_no_interval(self, gram, regularization):
         def widths(n_seen):
             similarity = gram[:n_seen]
@@ -388,7 +388,7 @@ class TestGainAndDimension:
     """Section 4.1, corrected: ½ (d̃ − 1) ln(1 + (γ/σ²) ln T) ≤ I."""
 
     @given(grams, regularizations, regularizations, st.integers(2, 10**6))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_holds_for_any_points(self, gram, regularization, noise_variance, horizon):
         parameters = {"regularization": regularization, "noise_variance": noise_variance, "horizon": horizon}
 

@@ -182,7 +182,7 @@ class TestEdges:
         assert_allclose(log_det_gain(spectrum=[], trace=10.0, size=5, regularization=0.5), 5 * log(5.0))
 
     @given(gram_matrices, regularizations)
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     def test_a_larger_regularization_lowers_every_quantity(self, gram, regularization):
         larger = 1.5 * regularization
 
@@ -193,7 +193,7 @@ class TestEdges:
             assert quantity(gram, regularization=larger) <= quantity(gram, regularization=regularization) * (1 + 1e-9)
 
     @given(gram_matrices, regularizations)
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     def test_fewer_points_never_fill_more(self, gram, regularization):
         """Eigenvalues of a principal submatrix are smaller, so a level may use d̃ of all data (erratum E11)."""
         size = gram.shape[0] // 2 + 1
@@ -209,7 +209,7 @@ class TestEdges:
 
 class TestRelations:
     @given(gram_matrices, regularizations, st.integers(0, 1000), st.floats(-2.0, 2.0))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     def test_dimensions_and_gains_bound_each_other(self, gram, regularization, longer, variance_exponent):
         horizon = max(2, gram.shape[0] + longer)
         noise_variance = 10.0**variance_exponent
@@ -324,7 +324,7 @@ class TestUpperBounds:
         assert found == 2
 
     @given(gram_matrices, regularizations, st.integers(0, 40), st.floats(0.0, 1.0), st.booleans())
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     def test_leading_eigenvalues_and_the_trace_bound_from_above(self, gram, regularization, n, share, exact):
         size = gram.shape[0]
         n = min(n, size)
@@ -342,7 +342,7 @@ class TestUpperBounds:
         assert effective_dimension(**known, size=size, horizon=30) <= max(size, 1)
 
     @given(gram_matrices, regularizations, st.integers(0, 10))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_nystroem_eigenvalues_are_under_estimates_that_serve(self, gram, regularization, n):
         n = min(n + 1, gram.shape[0])
         # A little more on the diagonal makes the factor stable, and the approximation only smaller.
