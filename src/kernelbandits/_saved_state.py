@@ -67,7 +67,7 @@ def saved_array(
         Bounds of every entry, inclusive.
     """
     array = saved_value(state, name)
-    if not isinstance(array, np.ndarray) or array.dtype.kind != kind:
+    if not isinstance(array, np.ndarray) or array.dtype != NAMES[kind]:
         raise DamagedFile(f"{name!r} in the file must be an array of {NAMES[kind]}, got {array!r:.60}.")
     free = (size is None or size == length for size, length in zip(shape, array.shape, strict=False))
     if array.ndim != len(shape) or not all(free):
