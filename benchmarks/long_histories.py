@@ -393,7 +393,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     store = given.into.with_suffix(".json")
     stored = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {"runs": []}
     limit_blas(1)
-    kb.compile_ahead()
+    if not given.page:
+        kb.compile_ahead()
     chosen = [] if given.page else problems(given.data, given.telescope)
     for problem in chosen:
         if given.only and not problem.part.startswith(given.only) and not problem.name.startswith(given.only):
