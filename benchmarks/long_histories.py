@@ -34,7 +34,7 @@ from kernelbandits.environments import Bump, Chessboard, Classification, StepDia
 from kernelbandits.environments.base import WorldWithHistory
 from kernelbandits.evaluation.simulation import start_world
 from kernelbandits.experiments.plotting.curves import ROW_HEIGHT, Panel, panel_grid
-from kernelbandits.experiments.plotting.style import VARIANTS, LegendEntry, Theme, svg
+from kernelbandits.experiments.plotting.style import VARIANTS, LegendEntry, Theme, set_log_ticks, svg
 from kernelbandits.kernels import Blocks, Gaussian, Kernel, Matern, TfIdf
 from kernelbandits.types import Points
 
@@ -377,14 +377,22 @@ def draw(results: Sequence[dict[str, Any]], into: Path) -> None:
 
 
 def _draw_problem(results: Sequence[dict[str, Any]], name: str, axes: Axes, theme: Theme) -> None:
+    labelled = set()
     for run in results:
         if run["problem"] == name:
-            end, kind = run["rows"][-1], run["method"].partition(" ")[0]
-            color = theme.colors.get(COLORS[kind], theme.foreground)
-            axes.plot([end["seconds"]], [end["regret"]], "o", color=color)
-            label, place = run["method"].removeprefix("budget "), (end["seconds"], end["regret"])
-            axes.annotate(label, place, fontsize=theme.layout.tick, color=theme.foreground)
+            end, method = run["rows"][-1], run["method"]
+            color = theme.colors.get(COLORS[method.partition(" ")[0]], theme.foreground)
+            place = (end["seconds"], end["regret"])
+            axes.plot(*[[value] for value in place], "o", color=color, markerfacecolor=theme.background)
+            if method not in labelled:  # of several seeds the first
+                axes.annotate(
+                    method.removeprefix("budget "), place, (0, 6), textcoords="offset points", ha="center",
+                    fontsize=theme.layout.tick, color=theme.foreground,
+                )  # fmt: skip
+            labelled.add(method)
     axes.set_xscale("log")
+    axes.margins(0.15)
+    set_log_ticks(axes.xaxis)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
