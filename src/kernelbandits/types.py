@@ -332,6 +332,7 @@ class Slate(Sequence[Decision]):
     """Several decisions of one round, best first; learn from each separately."""
 
     decisions: tuple[Decision, ...]
+    """The decisions, best first."""
 
     @property
     def actions(self) -> Indices:
