@@ -34,7 +34,7 @@ from kernelbandits.environments import Bump, Chessboard, Classification, StepDia
 from kernelbandits.environments.base import WorldWithHistory
 from kernelbandits.evaluation.simulation import start_world
 from kernelbandits.experiments.plotting.curves import ROW_HEIGHT, Panel, panel_grid
-from kernelbandits.experiments.plotting.style import VARIANTS, LegendEntry, Theme, svg
+from kernelbandits.experiments.plotting.style import VARIANTS, LegendEntry, Theme, set_log_ticks, svg
 from kernelbandits.kernels import Blocks, Gaussian, Kernel, Matern, TfIdf
 from kernelbandits.types import Points
 
@@ -377,14 +377,22 @@ def draw(results: Sequence[dict[str, Any]], into: Path) -> None:
 
 
 def _draw_problem(results: Sequence[dict[str, Any]], name: str, axes: Axes, theme: Theme) -> None:
+    labelled = set()
     for run in results:
         if run["problem"] == name:
-            end, kind = run["rows"][-1], run["method"].partition(" ")[0]
-            color = theme.colors.get(COLORS[kind], theme.foreground)
-            axes.plot([end["seconds"]], [end["regret"]], "o", color=color)
-            label, place = run["method"].removeprefix("budget "), (end["seconds"], end["regret"])
-            axes.annotate(label, place, fontsize=theme.layout.tick, color=theme.foreground)
+            end, method = run["rows"][-1], run["method"]
+            color = theme.colors.get(COLORS[method.partition(" ")[0]], theme.foreground)
+            place = (end["seconds"], end["regret"])
+            axes.plot(*[[value] for value in place], "o", color=color, markerfacecolor=theme.background)
+            if method not in labelled:  # of several seeds the first
+                axes.annotate(
+                    method.removeprefix("budget "), place, (0, 6), textcoords="offset points", ha="center",
+                    fontsize=theme.layout.tick, color=theme.foreground,
+                )  # fmt: skip
+            labelled.add(method)
     axes.set_xscale("log")
+    axes.margins(0.15)
+    set_log_ticks(axes.xaxis)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -393,7 +401,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     store = given.into.with_suffix(".json")
     stored = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {"runs": []}
     limit_blas(1)
-    kb.compile_ahead()
+    if not given.page:
+        kb.compile_ahead()
     chosen = [] if given.page else problems(given.data, given.telescope)
     for problem in chosen:
         if given.only and not problem.part.startswith(given.only) and not problem.name.startswith(given.only):

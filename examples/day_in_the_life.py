@@ -110,7 +110,7 @@ def main(n_decisions=10_000):
             client.rewards("news", late[place : place + BATCH])
         summary = client.request("GET", "/v1/experiments/news/summary")
         funnel, comparison = summary["funnel"], summary["comparison"]
-        print("Funnel: " + ", ".join(f"{name} {n:,}" for name, n in funnel.items()))
+        print("Funnel: " + ", ".join(f"{name} {n:,}" for name, n in funnel.items() if n))
         print(f"Policy {comparison['policy']['mean']:.3f}, holdout {comparison['holdout']['mean']:.3f}")
 
         # A new version, built by a replay of the log in another process, then in shadow.

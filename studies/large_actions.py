@@ -135,7 +135,7 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         caption=(
             f"Root mean squared error over {N_LOGS} logs of {ROUNDS} rounds; bands are 95 % intervals, {NORMAL:g} "
             f"standard errors to either side. Rewards have standard deviation 1 and length scale "
-            f"{', '.join(f'{scale:g}' for scale in SMOOTHNESS.values())} (from the left); models assume {ASSUMED:g}, "
+            f"{', '.join(f'{scale:g}' for scale in SMOOTHNESS.values())} (in this order); models assume {ASSUMED:g}, "
             f"and marginalized weights a neighborhood of {NEIGHBORHOOD:g}."
         ),
         alt_text=f"Curves of six estimators over the number of actions in three panels. {best_in_words(rows)}",

@@ -27,9 +27,9 @@ PUBLISHED: Final = {
 
 FROZEN: Final = "KernelUCB, frozen"
 LOOKS: Final = {
-    FROZEN: ("frozen", "orange"),
-    "KernelUCB, learning to the end": ("learning to the end", "green"),
-    "KernelUCB, Gaussian": ("Gaussian", "blue"),
+    FROZEN: ("KernelUCB, frozen", "orange"),
+    "KernelUCB, learning to the end": ("KernelUCB, learning to the end", "green"),
+    "KernelUCB, Gaussian": ("KernelUCB, Gaussian", "blue"),
 }
 PUBLISHED_LOOKS: Final = (
     ("red", Markers(shape="o", offset=-4.0)),
@@ -66,6 +66,7 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         label, color = LOOKS[curve["policy"]]
         ours[curve["policy"]] = as_curve(curve, label=label, color=color)
     everything = {"All policies": [*ours.values(), *published]}
+    short = {policy: (label.removeprefix("KernelUCB, "), color) for policy, (label, color) in LOOKS.items()}
     others = [curve for policy, curve in ours.items() if policy != FROZEN]
     shown = everything | {"Without the frozen one": [*others, *published]}
     return ReportFigure(
@@ -74,7 +75,7 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         section=TITLE,
         caption=(
             "Cumulative regret (errors) on MNIST. Lines: KernelUCB with three settings of this section. "
-            f"{repeats(found['curves'], LOOKS)} Points: published values of {', '.join(PUBLISHED)} with their "
+            f"{repeats(found['curves'], short)} Points: published values of {', '.join(PUBLISHED)} with their "
             "published standard deviations, shifted where they share a round."
         ),
         alt_text=(

@@ -91,9 +91,10 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         title=TITLE,
         section=TITLE,
         caption=(
-            f"Left: bias over {N_LOGS} logs; bars are 95 % intervals of the mean, {NORMAL:g} standard errors to either "
-            "side, and the vertical line is zero. Right: fraction of 95 % intervals that contain the true value; bars "
-            "are Clopper and Pearson's 95 % intervals, and the vertical line is the nominal 0.95."
+            f"Bias: mean over {N_LOGS} logs; bars are 95 % intervals of the mean, {NORMAL:g} standard errors to either "
+            "side, and the vertical line is zero. Share of intervals that hold: fraction of 95 % intervals that "
+            "contain the true value; bars are Clopper and Pearson's 95 % intervals, and the vertical line is the "
+            "nominal 0.95."
         ),
         alt_text=(
             f"Dots with bars for six estimators under two logs. The largest bias is that of {worst['estimator']}, "

@@ -14,11 +14,12 @@ from kernelbandits.experiments import RunInfo
 from kernelbandits.experiments.backends import n_workers_for, worker_pool
 from kernelbandits.experiments.plotting.curves import Panel, panel_grid
 from kernelbandits.experiments.plotting.figures import ReportFigure
-from kernelbandits.experiments.plotting.style import Theme
+from kernelbandits.experiments.plotting.style import LegendEntry, Theme
 from kernelbandits.experiments.policy_problems import PROBLEMS
 from kernelbandits.experiments.reports.tables import markdown_rows
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior import Refit
+from studies.numbers import signed
 from studies.pictures import markdown_of
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ def drawing(found: Mapping[str, Any]) -> ReportFigure:
         section=TITLE,
         caption=(
             f"Regret of KernelUCB after {HORIZON} rounds by what the length scale was multiplied with, over "
-            f"{len(SEEDS)} runs; bars are 95 % intervals. Gray: {FIXED}; blue: learned by {LIKELIHOOD}; orange: by "
-            f"{LEFT_OUT}. Each axis has its own scale."
+            f"{len(SEEDS)} runs; bars are 95 % intervals. The length scale is used as given, or learned by "
+            f"{LIKELIHOOD} or by {LEFT_OUT}. Each axis has its own scale."
         ),
         alt_text=f"Five panels with three curves each over the factors 0.1, 1 and 10. {in_words(rows)}",
         draw=partial(_draw, rows),
@@ -113,7 +114,8 @@ def _draw(rows: list[dict[str, Any]], caption: str, theme: Theme) -> Figure:
         )
         for world in WORLDS
     ]
-    return panel_grid(panels, n_columns=3, height=2.6, caption=caption, theme=theme)
+    legend = [LegendEntry(label, color, "o") for label, (_, color) in RULES.items()]
+    return panel_grid(panels, n_columns=3, height=2.6, caption=caption, theme=theme, legend=legend)
 
 
 def _draw_panel(axes: Axes, theme: Theme, *, rows: list[dict[str, Any]], world: str) -> None:
@@ -164,7 +166,7 @@ def render(found: Mapping[str, Any]) -> str:
             runs = {rule: _of(rows, world, start, rule) for rule in RULES}
             cells = [f"{run.mean():.1f} ± {_standard_error(run):.1f}" for run in runs.values()]
             apart = [runs[rule] - runs[FIXED] for rule in (LIKELIHOOD, LEFT_OUT)]
-            cells += [f"{gap.mean():+.1f} ± {_standard_error(gap):.1f}" for gap in apart]
+            cells += [f"{signed(gap.mean(), 1)} ± {_standard_error(gap):.1f}" for gap in apart]
             name = start if isinstance(start, str) else f"× {start:g}"
             table.append([world, name, *cells])
     seconds = {rule: np.sum([row["seconds"] for row in rows if row["rule"] == rule]) for rule in RULES}

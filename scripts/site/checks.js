@@ -70,6 +70,10 @@ async function check(frame, scheme) {
         found.push(`has a ${block.tagName.toLowerCase()} that needs ${block.scrollWidth} pixels and has ${room.clientWidth}: ${shortened(block.textContent)}`);
     }
   }
+  for (const caption of doc.querySelectorAll("caption, figcaption")) {
+    if (caption.checkVisibility() && caption.getBoundingClientRect().width > width)
+      found.push(`has a caption that is wider than the window: ${shortened(caption.textContent)}`);
+  }
   const seen = new Set(), memo = new Map();
   for (const [node, element] of texts(doc, win)) {
     const both = colorsOf(element, win, page, memo);

@@ -29,7 +29,8 @@ class ReadableDocstrings(griffe.Extension):
             _add_constructor(obj)
         if obj.docstring is not None:
             package = obj.path.split(".")[1] if "." in obj.path else ""
-            obj.docstring.value = linked(readable(obj.docstring.value), within=package)
+            text = readable(obj.docstring.value)
+            obj.docstring.value = linked(in_one_line(text) if obj.is_attribute else text, within=package)
 
 
 def _add_constructor(obj: griffe.Object) -> None:
@@ -45,6 +46,12 @@ def _add_constructor(obj: griffe.Object) -> None:
         annotation = None if one.annotation is inspect.Parameter.empty else str(one.annotation)
         parameters.add(griffe.Parameter(one.name, kind=kind, default=default, annotation=annotation))
     obj.set_member("__init__", griffe.Function("__init__", parameters=parameters))
+
+
+def in_one_line(docstring: str) -> str:
+    """The docstring with its first paragraph on one line: a list of attributes shows the first line of each."""
+    first, *rest = PARAGRAPHS.split(docstring, maxsplit=1)
+    return "\n\n".join([" ".join(first.split()), *rest])
 
 
 def readable(docstring: str) -> str:

@@ -31,7 +31,8 @@ OPERATORS = RELATIONS + "+−-·×±∓/*,;:.…|‖∂∇∪∩∞%?!"
 FRACTIONS = {"½": ("1", "2"), "¼": ("1", "4"), "¾": ("3", "4"), "⅓": ("1", "3"), "⅔": ("2", "3")}
 LETTER = rf"(?:(?![{''.join(SUPERSCRIPTS)}{''.join(SUBSCRIPTS)}{''.join(FRACTIONS)}])[^\W\d_])"
 TOKEN = re.compile(
-    rf"(?P<space>\s+)|(?P<code>`[^`]+`)|(?P<number>[0-9]+(?:,[0-9]{{3}})*(?:\.[0-9]+)?)|(?P<word>{LETTER}+)|(?P<other>.)"
+    r"(?P<space>\s+)|(?P<code>`[^`]+`)|(?P<number>[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?(?:e[-−+]?[0-9]+)?)"
+    rf"|(?P<word>{LETTER}+)|(?P<other>.)"
 )
 GREEK = re.compile(r"[\u0391-\u03c9\u03d1\u03d5\u03f5]")
 CODE = re.compile(
@@ -414,7 +415,7 @@ def _joined(nodes: list[_Node]) -> Iterator[str]:
 
 
 STRONG = re.compile(
-    r"[\u0391-\u03c9ϑϕϵ≤≥√∈∞∝‖⟨⟩⌈⌉∫∑½·⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵀⁱ₀-₉ₜᵢⱼₛ\u0302-\u0304]|sqrt\(|\b[A-Za-z]_[A-Za-z0-9{]|\b\w\^[({*½\w]"
+    r"[\u0391-\u03c9ϑϕϵ≤≥√∈∞∝‖⟨⟩⌈⌉∫∑½·⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵀⁱ₀-₉ₜᵢⱼₛ\u0302-\u0304]|sqrt\(|\b[A-Za-z]_[A-Za-z0-9{]|\b(?:max|min)_[a-z{]|[\w)\]]\^[({*½\w]"
 )
 """What only a formula has."""
 
@@ -431,9 +432,10 @@ LONE = re.compile(rf"[F-HJ-VX-Zb-z](?:{OF_LETTERS})?")
 ENGLISH = re.compile(rf"{LETTER}{{4,}}")
 KNOWN = {
     "mean", "width", "sqrt", "gram", "score", "reward", "scale", "exploration", "diag", "rank", "rewards",
-    "differences",
+    "differences", "features", "gain", "offset", "residual",
 }  # fmt: skip
 UNITS = {"s", "h", "m", "g", "k"}
+NUMBER = re.compile(r"[0-9.,]+(?:e[-+]?[0-9]+)?")
 LONGEST_GROUP = 90
 
 
@@ -464,7 +466,7 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
 def _is_unit(text: str, tokens: list[tuple[int, int]], place: int) -> bool:
     """Whether a letter is the unit of the number before it, as in 0.4 s."""
     before = text[slice(*tokens[place - 1])] if place else ""
-    return text[slice(*tokens[place])] in UNITS and bool(re.fullmatch(r"[0-9.,]+", before))
+    return text[slice(*tokens[place])] in UNITS and bool(NUMBER.fullmatch(before))
 
 
 def _extended(text: str, tokens: list[tuple[int, int]], place: int) -> tuple[int, int]:
@@ -536,7 +538,9 @@ def _closing(text: str, place: int) -> int | None:
         if depth == 0:
             inner = text[place + 1 : index]
             has_words = any(word not in KNOWN for word in ENGLISH.findall(inner)) or "\x02" in inner
-            return None if has_words or (" " in inner and not _is_mathematical(text, place, inner)) else index
+            is_power = text[index + 1 : index + 2] == "^"
+            is_apart = " " in inner and not is_power and not _is_mathematical(text, place, inner)
+            return None if has_words or is_apart else index
     return None
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 
 from markdown import Extension, Markdown
@@ -83,7 +84,7 @@ class _Blocks(Treeprocessor):
     def run(self, root: ET.Element) -> None:
         for parent in root.iter():
             for place, child in enumerate(parent):
-                typeset = block(child[0].text or "") if child.tag == "pre" and len(child) else None
+                typeset = block(unescape(child[0].text or "")) if child.tag == "pre" and len(child) else None
                 if typeset is not None:
                     shown = ET.Element("div", {"class": "formula"})
                     shown.append(ET.fromstring(typeset))

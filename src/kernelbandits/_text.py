@@ -10,9 +10,13 @@ from dataclasses import fields
 from html import escape
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 __all__ = [
     "EQUIVALENTS",
     "HANDLER",
+    "array_text",
     "brief",
     "encodable",
     "html_table",
@@ -58,6 +62,16 @@ def brief(value: object) -> str:
         return f"<{'x'.join(map(str, value.shape))} {type(value).__name__}>"
     is_ours = any(type(part).__module__.startswith("kernelbandits.") for part in _members(value))
     return encodable(" ".join(short_repr(value, MOST_NESTED if is_ours else MOST_SHOWN).split()))
+
+
+def array_text(array: NDArray[Any]) -> str:
+    """The few digits of an array that a table has room for, on one line.
+
+    >>> import numpy as np
+    >>> array_text(np.array([0.12345, 2.0]))
+    '[0.123 2. ]'
+    """
+    return " ".join(np.array2string(array, precision=3, threshold=6).split())
 
 
 def _members(value: object) -> Sequence[object]:

@@ -38,13 +38,28 @@ __all__ = [
 ]
 
 Vector: TypeAlias = NDArray[np.float64]
+"""Array of numbers with one axis."""
+
 Matrix: TypeAlias = NDArray[np.float64]
+"""Array of numbers with two axes."""
+
 Indices: TypeAlias = NDArray[np.intp]
-Point: TypeAlias = Any  # one point of a kernel; opaque outside `kernels`
-Points: TypeAlias = Any  # a collection: rows, sparse rows, strings, ids, pairs
+"""Array of row indices."""
+
+Point: TypeAlias = Any
+"""One point of a kernel: a row, a string, a set, an id, a pair, an object. Its meaning is known to the kernel only."""
+
+Points: TypeAlias = Any
+"""A collection of points: rows, sparse rows, strings, ids, pairs."""
+
 ItemId: TypeAlias = int | str
+"""Id of an action."""
+
 Seed: TypeAlias = int | np.random.SeedSequence | np.random.Generator | None
-Parameters: TypeAlias = dict[str, Any]  # plain values only, as returned by `describe()`
+"""What random numbers start from; None: unpredictable numbers of the operating system."""
+
+Parameters: TypeAlias = dict[str, Any]
+"""Plain values by name, as returned by `describe()`."""
 
 TIE_TOLERANCE: Final = 1e-10
 """Relative tolerance of ties: scores within this times max(1, |best|) of the best are tied. It exceeds the rounding
@@ -73,7 +88,10 @@ class Pairs:
     __repr__ = repr_of_fields
 
     context: Point
+    """The context that all actions share."""
+
     actions: Points
+    """The actions, one point each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -83,7 +101,10 @@ class WithCosts:
     __repr__ = repr_of_fields
 
     contexts: Points
+    """The actions of the round."""
+
     costs: ArrayLike
+    """Cost of each."""
 
 
 class SelectionCost(NamedTuple):
@@ -116,16 +137,26 @@ class Selection(NamedTuple):
     """Row among the searched points, the lowest of the tied ones."""
 
     mean: float = nan
+    """Estimated reward."""
+
     width: float = nan
+    """Confidence width of the mean."""
+
     score: float = nan
+    """Score by which the row was selected."""
+
     propensity: float = 1.0
     """Probability of this row."""
 
     stage: int | None = None
+    """SupKernelUCB level that learns from it; None if none does."""
+
     memo: Mapping[str, Any] = EMPTY
     """Arrays needed for learning."""
 
     cost: SelectionCost | None = None
+    """Work done to find it."""
+
     tied: Indices | None = None
     """All rows tied for the best score, lowest first; None if it is unique or the tie is already broken."""
 
@@ -306,6 +337,7 @@ class Slate(Sequence[Decision]):
     """Several decisions of one round, best first; learn from each separately."""
 
     decisions: tuple[Decision, ...]
+    """The decisions, best first."""
 
     @property
     def actions(self) -> Indices:
@@ -378,7 +410,11 @@ class Prediction:
     __repr__ = repr_of_fields
 
     mean: Vector
+    """Estimated reward of each point."""
+
     width: Vector
+    """Confidence width of each mean."""
+
     error: Vector | None = None
     """Certified bound, per point, on the difference of mean and width from their exact values; None if these differ by
     rounding only."""
@@ -403,6 +439,8 @@ class StageStep:
     __repr__ = repr_of_fields
 
     stage: int
+    """Level, from 1."""
+
     active: Indices
     """Rows active when the level was entered."""
 
@@ -413,6 +451,7 @@ class StageStep:
     """scale · width, which is compared with the thresholds."""
 
     outcome: Literal["explore", "narrow", "exploit"]
+    """What the level did: chose an uncertain action, passed on fewer actions, or chose the best one."""
 
 
 def _to_plain(context: Point) -> Any:

@@ -46,6 +46,9 @@ WRONG = {
     "fetches https://elsewhere.example/a.png": (
         "<body><img src='https://elsewhere.example/a.png' alt='' width='1'></body>", DARK, 4),
     "has a pre that needs": ("<body><pre style='overflow: auto'>" + "x" * 400 + "</pre></body>", DARK, 2),
+    "has a caption that is wider": (
+        "<body><div style='overflow: auto'><table style='width: 500px'><caption>wide</caption></table></div></body>",
+        DARK, 2),
     "has text with a contrast of": ("<body><p style='color: #888; background: #fff'>pale</p></body>", DARK, 4),
     "(1280 pixels, dark) has text with a contrast of": ("<body><p>dark</p></body>", DARK.replace("#eee", "#333"), 1),
     "breaks a line in": ("<body><p style='width: 3em'>1.2345 ± 0.2345</p></body>", DARK, 4),

@@ -197,6 +197,11 @@ def test_notebooks_show_a_table_in_the_colors_of_the_page(name):
     assert len(html) < 20_000
 
 
+def test_notebooks_show_the_rows_of_a_catalog_with_few_digits():
+    assert "<td" in (html := kb.Catalog(np.array([[0.123456, 2.0]]))._repr_html_())
+    assert ">[0.123 2. ]<" in html
+
+
 @pytest.mark.parametrize("name", ["catalog", "slate", "policy", "wrapper", "posterior"])
 def test_notebooks_show_a_bounded_number_of_rows(name):
     html = LARGE[name]()._repr_html_()

@@ -84,7 +84,7 @@ class EstimatedLog(Log):
         return errors
 
     def error_of_sum(self, weights: Vector) -> float:
-        """Standard error of Σ_t weights_t ln p_t, from the uncertainty of the models.
+        """Standard error of Σ_t w_t ln p_t for weights w, from the uncertainty of the models.
 
         Models of different folds share data, so their errors are added as if they were fully correlated.
         """

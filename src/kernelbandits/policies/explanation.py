@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelbandits._frames import FrameKind, frame_of
-from kernelbandits._text import encodable, html_table, repr_of_fields, short_repr
+from kernelbandits._text import array_text, encodable, html_table, repr_of_fields, short_repr
 from kernelbandits.errors import InvalidReward
 from kernelbandits.kernels.composite import constant_in
 from kernelbandits.posterior import Posterior
@@ -179,7 +179,7 @@ def _shown(context: Point) -> str:
     if isinstance(context, Pairs):
         return f"{_shown(context.context)}: {_shown(context.actions)}"
     if isinstance(context, np.ndarray):
-        return " ".join(np.array2string(context, precision=3, threshold=6).split())
+        return array_text(context)
     return " ".join((context if isinstance(context, str) else short_repr(context)).split())
 
 

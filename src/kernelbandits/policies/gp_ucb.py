@@ -52,10 +52,10 @@ class _GaussianProcessPolicy(UpperConfidencePolicy):
 
 
 class GPUCB(_GaussianProcessPolicy):
-    """Select the highest mean + sqrt(β) · standard deviation of a Gaussian process (Srinivas et al. 2010).
+    """Select the highest mean + sqrt(β) · deviation of a Gaussian process (Srinivas et al. 2010).
 
     KernelUCB with regularization = noise variance: the standard deviation of the process is sqrt(γ) · width, hence
-    exploration η = sqrt(γ β). (Not the noise *level*: erratum E10.)
+    exploration η = sqrt(γ β). (Not the noise *level*: erratum E10.) A round costs as much as with KernelUCB.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class GPUCB(_GaussianProcessPolicy):
     failure_probability
         δ of that schedule.
     budget, accuracy, reward_range, ties, seed
-        As in KernelUCB. The cost of a round is also that of KernelUCB.
+        As in `KernelUCB`.
 
     Examples
     --------
@@ -91,6 +91,8 @@ class GPUCB(_GaussianProcessPolicy):
 class CGPUCB(_GaussianProcessPolicy):
     """GP-UCB over pairs of a shared context and an action, each with its own kernel (Krause and Ong 2011).
 
+    A round costs as much as with GPUCB; similarities of pairs with the same context are computed once per action.
+
     Parameters
     ----------
     context_kernel, action_kernel
@@ -99,8 +101,7 @@ class CGPUCB(_GaussianProcessPolicy):
         "product": pairs are similar if both context and action are similar; "sum": information about either transfers
         to other pairs.
     noise_variance, exploration, failure_probability, budget, accuracy, reward_range, ties, seed
-        As in GPUCB. The cost of a round is also that of GPUCB; similarities of pairs that share a context are computed
-        once per distinct action.
+        As in `GPUCB`.
 
     Examples
     --------

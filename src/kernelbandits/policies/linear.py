@@ -187,7 +187,7 @@ class OFUL(UpperConfidencePolicy):
     switching
         c; 0: refit with every reward. 0.5 to 1 is usual.
     reward_range, ties, seed
-        As in KernelUCB.
+        As in `KernelUCB`.
 
     Examples
     --------

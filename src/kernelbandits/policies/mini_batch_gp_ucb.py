@@ -31,7 +31,7 @@ class MiniBatchGPUCB(GPUCB):
     Parameters
     ----------
     kernel, noise_variance, exploration, failure_probability, budget, accuracy, reward_range, ties, seed
-        As in GPUCB.
+        As in `GPUCB`.
     threshold
         C > 1: the bound on the ratio of width² within a batch.
 

@@ -64,7 +64,7 @@ class PhasedElimination(FixedActionsPolicy):
     Parameters
     ----------
     kernel
-        As in KernelUCB.
+        As in `KernelUCB`.
     actions
         The fixed set of actions; every round must pass the same set.
     regularization
@@ -83,7 +83,7 @@ class PhasedElimination(FixedActionsPolicy):
         Neither has a guarantee: the best action is eliminated occasionally. "theory": R sqrt(2 ln(2 · active actions /
         share)) + sqrt(γ) B, which eliminates much later.
     posterior
-        As in KernelUCB.
+        As in `KernelUCB`.
     reward_range
         Rewards outside this range are rejected; None accepts any finite number.
 

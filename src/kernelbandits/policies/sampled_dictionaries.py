@@ -62,7 +62,7 @@ class BKB(_SampledDictionaryPolicy):
     After a reward every learned context x with count n is kept with probability min(1, q · n · width²(x)), by widths of
     the current dictionary; then KernelUCB on the Nyström posterior of this dictionary, with DTC widths. With q = 6 ρ
     ln(4T/δ)/ε², ρ = (1 + ε)/(1 − ε), widths are within a factor ρ of the exact ones with probability 1 − δ, and the
-    dictionary has O(q d~) atoms; in practice q from 2 to 10 serves.
+    dictionary has O(q d̃) atoms; in practice q from 2 to 10 serves.
 
     The authors' factor on the width is 2R sqrt(ρ ln(κt) Σ width² + ln(1/δ)) + (1 + 1/sqrt(1 − ε)) sqrt(γ) B. The
     schedule SelfNormalized(noise_scale=R, norm_bound=B, failure_probability=δ) is its computable form: it uses what the
@@ -73,7 +73,7 @@ class BKB(_SampledDictionaryPolicy):
     Parameters
     ----------
     kernel, regularization, reward_range, ties
-        As in KernelUCB.
+        As in `KernelUCB`.
     exploration
         Number of widths added to the mean: a number tuned to the problem, or a schedule.
     oversampling
@@ -108,12 +108,12 @@ class BBKB(_SampledDictionaryPolicy):
     BKB, and all rewards enter the means. A schedule with a guarantee is multiplied by sqrt(1 + Σ width²) ≤ sqrt(C +
     κ/γ), the factor by which the intervals of the start of the batch can be too wide for the current widths.
 
-    The number of batches is O(d~ ln T), so the amortized cost of a round is that of the queries, O(N m²).
+    The number of batches is O(d̃ ln T), so the amortized cost of a round is that of the queries, O(N m²).
 
     Parameters
     ----------
     kernel, regularization, exploration, oversampling, reward_range, ties, seed
-        As in BKB.
+        As in `BKB`.
     threshold
         C > 1.
 
@@ -147,7 +147,7 @@ class EKUCB(_SampledDictionaryPolicy):
     Parameters
     ----------
     kernel, regularization, exploration, reward_range, ties, seed
-        As in BKB.
+        As in `BKB`.
     oversampling
         β > 0.
     accuracy
@@ -180,7 +180,7 @@ class CBBKB(_SampledDictionaryPolicy):
     Parameters
     ----------
     kernel, regularization, exploration, oversampling, threshold, reward_range, ties, seed
-        As in BBKB.
+        As in `BBKB`.
 
     Examples
     --------

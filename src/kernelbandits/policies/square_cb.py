@@ -67,8 +67,9 @@ class ConstantGapWeight:
 class GrowingGapWeight:
     """Gap weight scale · sqrt(N T) with a known horizon T; scale · sqrt(N t), growing with the round t, without one.
 
-    It has the order of Foster and Rakhlin's weight, sqrt(N T / regret of the oracle). In theory, scale is one over the
-    square root of the cumulative squared error of the estimates (rewards in [0, 1]), which is unknown in advance.
+    It has the order of Foster and Rakhlin's weight, sqrt(N T / L) with L the regret of the oracle. In theory, scale is
+    one over the square root of the cumulative squared error of the estimates (rewards in [0, 1]), which is unknown in
+    advance.
 
     >>> GrowingGapWeight(scale=2.0)(round_index=9, n_actions=4)
     12.0
@@ -136,7 +137,7 @@ class KernelSquareCB(KernelPolicy, RandomizedPolicy):
     Parameters
     ----------
     kernel, regularization, posterior, budget, accuracy, device, refit, reward_range
-        As in KernelUCB.
+        As in `KernelUCB`.
     gap_weight
         λ: a number (a large value is greedy; unit: one over the reward), or a schedule
         (round_index, n_actions) → number such as GrowingGapWeight(scale=…, horizon=…). None: GrowingGapWeight(scale=4),

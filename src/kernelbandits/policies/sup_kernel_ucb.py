@@ -469,7 +469,7 @@ class SupKernelUCB(_RidgeLevelPolicy):
     Parameters
     ----------
     kernel, regularization
-        As in KernelUCB.
+        As in `KernelUCB`.
     horizon, n_actions
         Number of rounds and largest number of actions per round; a round with more is rejected. horizon None: unknown,
         see `unknown_horizon`; n_actions None: the largest number so far; required by "theory" with a known horizon.

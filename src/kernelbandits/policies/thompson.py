@@ -54,8 +54,8 @@ class KernelThompson(KernelPolicy, RandomizedPolicy):
     - More: the fraction of `propensity_draws` joint draws in which the action is the best. These draws use a separate
       generator, seeded by the seed and the round index: a repeated query of the same model gives the same fractions.
       Following one of the draws, selected at random, is Thompson sampling. The fraction is the exact probability of the
-      selected action, and an estimate of the ideal probability p with standard error sqrt(p
-      (1 − p) / propensity_draws). An action that is not the best in any draw cannot be selected in that round.
+      selected action, and an estimate of the ideal probability p with standard error sqrt(p(1 − p)/n) from n draws. An
+      action that is not the best in any draw cannot be selected in that round.
 
     So most actions have probability 0 once something is learned, and the log cannot evaluate a policy that selects
     them. For a log that will be reused, `Mixed(KernelThompson(…), epsilon=0.1)` gives every one of N actions at least

@@ -293,8 +293,8 @@ class KernelUCB(KernelPolicy, UpperConfidencePolicy):
         "auto" learns length scales, weights of sums and the regularization from the rewards after 20, 40, 80, …
         of them, a number n after every n; a `posterior.Refit` also names the criterion. None keeps them as given.
         `kernel` and `regularization` are where every search begins, `policy.posterior` has those in use. A number given
-        as `exploration` is multiplied by sqrt(γ in use / γ given) where that is below 1, so that an unknown action
-        never gets a larger bonus than with the given γ. No confidence statement is proved then.
+        as `exploration` is multiplied by the root of γ in use over γ given where that is below 1, so that an
+        unknown action never gets a larger bonus than with the given γ. No confidence statement is proved then.
     reward_range
         Range of valid rewards; others are rejected. None accepts any finite number.
     ties

@@ -166,7 +166,7 @@ class Posterior(Transactional, ABC):
     @property
     @handles_transaction
     def residual(self) -> float:
-        """Upper bound on ‖K − K~‖ over all observations, K~ the Gram matrix that is used instead of K; 0 if exact.
+        """Upper bound on ‖K − K̃‖ over all observations, K̃ the Gram matrix that is used instead of K; 0 if exact.
 
         An interval around the mean holds with sqrt(residual) · ‖f‖ added to its factor, and widths and `log_det_gain`
         of this posterior (`NystroemPosterior`).

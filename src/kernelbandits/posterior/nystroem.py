@@ -64,14 +64,14 @@ NOT_QUERIED: Final = _Queried([], None)
 class Certificate:
     """Bounds on the difference between a Nyström posterior and the exact one, computed from the dictionary.
 
-    With K the Gram matrix of all observations, K~ that of their projections and y the rewards.
+    With K the Gram matrix of all observations, K̃ that of their projections and y the rewards.
     """
 
     n_atoms: int
     """Size of the dictionary."""
 
     residual: float
-    """Σ k(x, x) − ‖z(x)‖² over all observations: an upper bound on ‖K − K~‖."""
+    """Σ k(x, x) − ‖z(x)‖² over all observations: an upper bound on ‖K − K̃‖."""
 
     regularization: float
 
@@ -88,7 +88,7 @@ class Certificate:
     def width_ratio(self) -> tuple[float, float]:
         """Bounds on exact width / width at every point.
 
-        With r = residual/γ, C lies within (1 ± (2 sqrt(r) + r)) C~, because ‖C~^(-½) P Φᵀ‖ ≤ 1 and ‖Φ(I − P)‖² ≤ rγ.
+        With r = residual/γ, C lies within (1 ± (2 sqrt(r) + r)) C̃, because ‖C̃^(-½) P Φᵀ‖ ≤ 1 and ‖Φ(I − P)‖² ≤ rγ.
         """
         share = self.residual / self.regularization
         spread = 2.0 * sqrt(share) + share
@@ -112,7 +112,7 @@ class NystroemPosterior(RecordedPosterior):
     The second term of the width (DTC) is what the dictionary cannot explain; without it (SoR) the width would tend to
     zero far from the dictionary, where the error is the reward itself. For every dictionary, however it was chosen,
 
-        |mean(x) − f(x)| ≤ width(x) · { R sqrt(L_t + 2 ln(1/δ)) + (sqrt(γ) + sqrt(ρ)) B },   ρ = ‖K − K~‖,
+        |mean(x) − f(x)| ≤ width(x) · { R sqrt(L_t + 2 ln(1/δ)) + (sqrt(γ) + sqrt(ρ)) B },   ρ = ‖K − K̃‖,
 
     with probability 1 − δ (R noise scale, B ≥ ‖f‖). `residual` is an upper bound on ρ and `log_det_gain` one on L_t, so
     the schedules of `kernelbandits.theory` stay valid. `certificate` has all terms, and `Prediction.error` bounds the
@@ -653,7 +653,7 @@ class NystroemPosterior(RecordedPosterior):
     def _error(self, width: Vector, prior: Vector) -> Vector:
         """Bound on the difference of mean and width from those of the exact posterior.
 
-        With C~ = PΦᵀΦP + γI and E = Φ(I − P), C (θ^ − θ~) = Eᵀ(y − mean), so |difference of means| is at most the exact
+        With C̃ = PΦᵀΦP + γI and E = Φ(I − P), C (θ̂ − θ̃) = Eᵀ(y − mean), so |difference of means| is at most the exact
         width times sqrt(residual/γ) · misfit.
         """
         certificate = self._certificate()
@@ -684,7 +684,7 @@ class NystroemPosterior(RecordedPosterior):
     @property
     @handles_transaction
     def residual(self) -> float:
-        """Σ k(x, x) − ‖z(x)‖² over all observations: an upper bound on ‖K − K~‖."""
+        """Σ k(x, x) − ‖z(x)‖² over all observations: an upper bound on ‖K − K̃‖."""
         if not self.has_history:
             return self._merged_residual
         return float(self._totals()[0] @ self._left[: self._n_rows])

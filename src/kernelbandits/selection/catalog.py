@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from kernelbandits._sparse import sound
-from kernelbandits._text import brief, html_table, listed_briefly
+from kernelbandits._text import array_text, brief, html_table, listed_briefly
 from kernelbandits._transactions import ForkedLock
 from kernelbandits.errors import InvalidContexts, InvalidParameter, UnknownItem
 from kernelbandits.kernels import PointKind
@@ -440,7 +440,8 @@ def _shown_item(now: _Moment, row: int) -> str:
     """One item as it was passed."""
     chunk = int(np.searchsorted(np.cumsum(now.sizes), row, side="right"))
     items, place = now.chunks[chunk], row - sum(now.sizes[:chunk])
-    return brief(items[place] if isinstance(items, list) else _taken(items, np.array([place])))
+    item = items[place] if isinstance(items, list) else _taken(items, np.array([place]))
+    return array_text(item[0]) if isinstance(item, np.ndarray) and item.ndim == 2 else brief(item)
 
 
 def _counted(items: Points) -> int:

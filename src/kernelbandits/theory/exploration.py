@@ -16,7 +16,7 @@ I_t = L_t / 2 is the information gain of the observed data; the theorems of the 
 for its maximum over all choices of t points. The noise is R-sub-Gaussian: R = ½ for rewards in [0, 1], R = 1 for
 rewards in [−1, 1]. The self-normalized row in infinite dimension, for any γ > 0, is due to Whitehouse et al. (2023).
 
-For a Nyström posterior with ‖K − K~‖ ≤ ρ, all but the GP-UCB rows hold with (sqrt(γ) + sqrt(ρ)) B in place of
+For a Nyström posterior with ‖K − K̃‖ ≤ ρ, all but the GP-UCB rows hold with (sqrt(γ) + sqrt(ρ)) B in place of
 sqrt(γ) B; the mixture becomes the self-normalized row.
 """
 
@@ -73,7 +73,7 @@ class RoundState:
     regularization: float
 
     residual: float = 0.0
-    """Upper bound on ‖K − K~‖ of a posterior that uses K~ instead of K (`Posterior.residual`); 0 for an exact one."""
+    """Upper bound on ‖K − K̃‖ of a posterior that uses K̃ instead of K (`Posterior.residual`); 0 for an exact one."""
 
     is_continuous: bool = False
     """Whether the actions are a box. `n_actions` is then the number of points from which its search starts."""

@@ -30,6 +30,7 @@ def shape(text, **options):
         ("noise_scale", "<mi>noise_scale</mi>"),
         ("p_min", "<msub><mi>p</mi><mi>min</mi></msub>"),
         ("10,000", "<mn>10,000</mn>"),
+        ("1e-11 k", "<mn>1e-11</mn><mi>k</mi>"),
         ("a ≠ b", "<mi>a</mi><mo>≠</mo><mi>b</mi>"),
         ("R-sub-Gaussian", "<mi>R-sub-Gaussian</mi>"),
         ("W'(x)", "<msup><mi>W</mi><mo>′</mo></msup><mo>(</mo><mi>x</mi><mo>)</mo>"),
@@ -82,6 +83,7 @@ def test_code_stays_code(code):
         ("The eigenvalues μ₁ ≥ μ₂ ≥ … fall fast.", ["μ₁ ≥ μ₂ ≥ …"]),
         ("If |mean − f| ≤ η · width holds for all N actions", ["|mean − f| ≤ η · width", "N"]),
         ("a rule (see E12) that takes 0.4 s a round", []),
+        ("a total of 1.68e+03 s, or 2 s", []),
         ("rewards in [0, 1] at T = 10¹⁰", ["T = 10¹⁰"]),
         ("A policy, I think, is a rule.", []),
         ("the gap (γ is small) closes", ["γ"]),
@@ -89,6 +91,8 @@ def test_code_stays_code(code):
         ("value = (1/n) Σ w r, with weights", ["value = (1/n) Σ w r"]),
         ("over Σ_a π(a|x) f(x, a).", ["Σ_a π(a|x) f(x, a)"]),
         ("a list of rewards(rows), or a remark (a/b is one)", []),
+        ("of order (T² N ln M)^(1/3) on [0, 1]^D.", ["(T² N ln M)^(1/3)", "[0, 1]^D"]),
+        ("is 1 + sqrt(residual/γ) of max_a f(a)", ["1 + sqrt(residual/γ)", "max_a f(a)"]),
     ],
 )
 def test_formulas_are_found_in_sentences(sentence, expected):
@@ -116,6 +120,13 @@ def test_pages_get_formulas_outside_of_code_and_headings():
     assert "<code>γ</code>" in html
     assert html.count("<math") == 3  # the sentence, the block, the table
     assert "1.5\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.2" in html
+
+
+def test_an_inequality_in_a_block_is_not_escaped_twice():
+    html = rendered("The rule:\n\n    mean − width > margin")
+
+    assert "&gt;" in html
+    assert "&amp;" not in html
 
 
 def indented_blocks():

@@ -168,5 +168,22 @@ class TestDocstrings:
         assert found["regularization"] == ("float", "1.0")
         assert "kernel, regularization" not in found
 
+    def test_lists_of_attributes_show_whole_sentences(self):
+        types = griffe.load("kernelbandits.types", search_paths=[str(ROOT / "src")], extensions=EXTENSIONS)
+
+        shown = types["TIE_TOLERANCE"].docstring.value.split("\n")[0]
+
+        assert shown.startswith("Relative tolerance")
+        assert shown.endswith("difference.")
+
+    def test_every_value_and_field_is_described(self):
+        types = griffe.load("kernelbandits.types", search_paths=[str(ROOT / "src")], extensions=EXTENSIONS)
+        public = [types[name] for name in import_module("kernelbandits.types").__all__]
+        fields = [one for value in public if value.is_class for one in value.attributes.values()]
+
+        missing = [one.path for one in (*public, *fields) if not one.docstring and not one.name.startswith("_")]
+
+        assert missing == []
+
     def test_the_star_of_theta_is_a_star(self):
         assert readable("‖θ*‖ and ‖θ*‖\n\n    θ* in a formula") == "‖θ\\*‖ and ‖θ\\*‖\n\n    θ* in a formula"

@@ -501,10 +501,10 @@ def _coverage_figures(results: Results, styles: Styles) -> Iterator[ReportFigure
         title="Coverage",
         section="Coverage",
         caption=(
-            "Left: fraction of rounds in which the chosen action's expected reward was within mean ± exploration · "
-            f"width. {_repeats(policies, intervals='bars')} Right: fraction of runs in which it was outside at least "
-            f"once, with {CONFIDENCE * 100:.0f} % Clopper-Pearson intervals. Filled: exploration with a guarantee, "
-            "whose nominal value is the vertical mark; hollow: no guarantee."
+            "Rounds that held: fraction of rounds in which the chosen action's expected reward was within mean ± "
+            f"exploration · width. {_repeats(policies, intervals='bars')} Runs that failed: fraction of runs in which "
+            f"it was outside at least once, with {CONFIDENCE * 100:.0f} % Clopper-Pearson intervals. Filled: "
+            "exploration with a guarantee, whose nominal value is the vertical mark; hollow: no guarantee."
         ),
         alt_text="; ".join(words) + ".",
         draw=partial(_draw_coverage, coverages),

@@ -46,12 +46,14 @@ nav ul { list-style: none; padding: 0; columns: 2; column-gap: 2.5rem; max-width
 .warnings ul { margin: .3rem 0; padding-left: 1.2rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: var(--muted); font-size: .875rem; padding-bottom: .4rem; }
+caption { text-align: left; max-width: calc(100vw - 2.5rem); color: var(--muted); font-size: .875rem;
+  padding-bottom: .4rem; }
 th, td { padding: .32rem 1.1rem .32rem 0; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
 th { color: var(--muted); font-weight: 600; font-size: .875rem; }
 th:first-child, td:first-child, td.text, .values td { text-align: left; }
 tbody th { color: inherit; font-weight: inherit; font-size: inherit; }
+@media (max-width: 700px) { tbody th { white-space: normal; min-width: 7rem; } }
 .values td { white-space: normal; overflow-wrap: anywhere; }
 .values td:first-child { white-space: nowrap; }
 tr.best > * { color: var(--accent); font-weight: 600; }

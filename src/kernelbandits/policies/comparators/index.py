@@ -307,7 +307,7 @@ class KLUCB(IndexPolicy):
     log_log_factor
         c. "theory" is the 3 of the proof; the authors recommend 0 in practice, the default.
     reward_range, ties, seed
-        As in UCB1.
+        As in `UCB1`.
 
     Examples
     --------
