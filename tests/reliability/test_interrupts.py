@@ -168,7 +168,7 @@ def without_ids(state):
     """Ids are random: only how many there are is compared."""
     kept = dict(state)
     ledger = dict(kept["ledger"])
-    ledger["learnt"] = int(np.unpackbits(ledger["learnt"]["bits"]).sum())
+    ledger["learned"] = int(np.unpackbits(ledger["learned"]["bits"]).sum())
     # Their order says only which is forgotten first, and may change when an interrupted `unlearn` is rolled back.
     ledger["rewards"] = {name: np.sort(ledger["rewards"][name]) for name in ("rewards", "numbers")}
     ledger["pending"] = [values["context"] for values in ledger["pending"]]

@@ -481,8 +481,8 @@ class Ledger:
             [UNKNOWN if entry[place] is None else entry[place] for entry in known.values()] for place in (1, 2)
         )
         return {
-            "n_learnt": self.n_learned,
-            "learnt": self.learned.state(),
+            "n_learned": self.n_learned,
+            "learned": self.learned.state(),
             "remember": self.remember,
             "rewards": {
                 **pack_strings(list(known)),
@@ -502,9 +502,9 @@ class Ledger:
         rewards = saved_array(saved, "rewards", "f", (len(ids),)).tolist()
         numbers = saved_array(saved, "numbers", "i", (len(ids),)).tolist()
         marks = saved_array(saved, "marks", "i", (len(ids),)).tolist()
-        self.n_learned = saved_count(state, "n_learnt", most=MOST_LEARNED)
+        self.n_learned = saved_count(state, "n_learned", most=MOST_LEARNED)
         self.remember = saved_count(state, "remember", most=MOST_LEARNED)
-        self.learned.restore(saved_part(state, "learnt"))
+        self.learned.restore(saved_part(state, "learned"))
         known = [
             (name, (reward, None if number == UNKNOWN else number, None if mark == UNKNOWN else mark))
             for name, reward, number, mark in zip(ids, rewards, numbers, marks, strict=True)

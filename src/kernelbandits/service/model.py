@@ -218,7 +218,7 @@ def _record(packed: Any) -> Any:
     inner = packed["structure"].get("policy")
     return {
         "model": {key: value for key, value in packed["model"].items() if key not in RANDOM_STATE},
-        "n_learned": ledger["n_learnt"],
+        "n_learned": ledger["n_learned"],
         "pending": sorted(decision["id"] for decision in ledger["pending"]),
         "inner": None if inner is None else _record(inner),
     }

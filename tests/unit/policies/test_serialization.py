@@ -211,7 +211,7 @@ CHANGES = {
     "a NaN": lambda content: content["model"]["posterior"]["sums"].fill(np.nan),
     "no model": lambda content: content.pop("model"),
     "a list for a model": lambda content: content.update(model=[]),
-    "a negative count": lambda content: content["ledger"].update(n_learnt=-1),
+    "a negative count": lambda content: content["ledger"].update(n_learned=-1),
     "another parameter": lambda content: content["policy"].update(regularization=True),
     "a parameter that is not known": lambda content: content["policy"].update(color="red"),
     "a generator without a state": lambda content: content["generator"].pop("state"),
