@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,8 @@ def collect_log(
 
     Propensities are those reported by the policy. A log says nothing about actions that its policy could not select: a
     warning is issued if the policy is deterministic, or gives an eligible action probability 0 in a round 1, 2, 4, 8, …
-    (`Mixed(policy, epsilon=0.1)` gives every action at least epsilon / N). Rounds whose reward is unknown are omitted.
+    (`Mixed(policy, epsilon=0.1)` gives every action at least epsilon / N), of slates at the top place. Rounds whose
+    reward is unknown are omitted.
 
     Parameters
     ----------
@@ -109,24 +110,35 @@ def collect_log(
         _ids([observed[t] for t in is_known]),
         probabilities=[watched.probabilities[t] for t in is_known] if probabilities else None,
     )
-    if not _warn_if_deterministic(log, policy) and watched.excluded:
-        warn_user(
-            f"{type(policy).__name__} gave probability 0 to some eligible actions: to {watched.excluded[-1]:.0%} of "
-            "them in the last such round that was examined. The log contains no information about policies that select "
-            "them. Log with Mixed(policy, epsilon=0.1), KernelSquareCB or UniformRandom: these can select any action.",
-            KernelBanditWarning,
-        )
+    _warn_of_support(log, policy, watched.excluded)
     return log
 
 
-def _warn_if_deterministic(log: Log, policy: Policy) -> bool:
-    if is_one_sided := shows_one_action_only(log):
+def _warn_of_support(log: Log, policy: Policy, excluded: Sequence[float]) -> None:
+    """Warn of a deterministic policy, or of actions with probability 0 in the examined rounds."""
+    if shows_one_action_only(log):
         warn_user(
             f"{type(policy).__name__} is deterministic, so this log contains no information about other policies. "
             "Log with UniformRandom, or with Mixed(policy, epsilon=0.1).",
             KernelBanditWarning,
         )
-    return is_one_sided
+    elif excluded:
+        warn_user(
+            f"{type(policy).__name__} gave probability 0 to some eligible actions: to {excluded[-1]:.0%} of "
+            "them in the last such round that was examined. The log contains no information about policies that select "
+            "them. Log with Mixed(policy, epsilon=0.1), KernelSquareCB or UniformRandom: these can select any action.",
+            KernelBanditWarning,
+        )
+
+
+def _is_examined(number: int) -> bool:
+    return number & (number - 1) == 0
+
+
+def _probabilities(policy: Policy, observed: Round) -> Vector:
+    """Return the probabilities of the actions of a round."""
+    contexts, probabilities = observed.contexts, policy.probabilities(observed.contexts, ids=observed.ids)
+    return probabilities[contexts.rows] if isinstance(contexts, CatalogView) else probabilities
 
 
 def _collect_slates(
@@ -141,9 +153,11 @@ def _collect_slates(
 ) -> Log:
     check_policy(policy, "choose", "learn_many", *(["place_probabilities"] if place_propensities else []))
     world = start_world(environment, seed)
-    rounds, slates, rewards, at_places = [], [], [], []
-    for observed in _observed_by(world, horizon):
+    rounds, slates, rewards, at_places, excluded = [], [], [], [], []
+    for number, observed in enumerate(_observed_by(world, horizon), start=1):
         contexts, ids = observed.contexts, observed.ids
+        if _is_examined(number) and (is_zero := _probabilities(policy, observed) == 0.0).any():
+            excluded.append(float(np.mean(is_zero)))
         probabilities = policy.place_probabilities(contexts, k, ids=ids) if place_propensities else None
         slate = policy.choose(contexts, k=k, ids=ids)
         earned = np.array([world.reward(decision.action) for decision in slate])
@@ -173,7 +187,7 @@ def _collect_slates(
         _ids(rounds),
         place_propensities=np.array(at_places).reshape(-1, k) if place_propensities else None,
     )
-    _warn_if_deterministic(log, policy)
+    _warn_of_support(log, policy, excluded)
     return log
 
 
@@ -264,11 +278,9 @@ class _Watched:
     def note(self, observed: Round) -> None:
         """Record a round before the policy chooses; examine it if its number is a power of two."""
         self.observed.append(observed)
-        is_examined = len(self.observed) & (len(self.observed) - 1) == 0
+        is_examined = _is_examined(len(self.observed))
         if is_examined or self._keeps:
-            contexts, probabilities = observed.contexts, self._policy.probabilities(observed.contexts, ids=observed.ids)
-            if isinstance(contexts, CatalogView):
-                probabilities = probabilities[contexts.rows]
+            probabilities = _probabilities(self._policy, observed)
             if self._keeps:
                 self.probabilities.append(probabilities)
             if is_examined and (probabilities == 0.0).any():

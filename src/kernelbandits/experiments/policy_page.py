@@ -99,7 +99,7 @@ def difference_table(numbers: Numbers) -> Table:
         caption=(
             f"Regret minus that of {REFERENCE} with the same kind of settings, mean and "
             f"{numbers['confidence'] * 100:.0f} % interval over the differences of each seed, in which both have the "
-            "same noise. In bold: intervals that exclude zero."
+            "same noise. In bold: intervals that exclude zero, as one in twenty does where there is no difference."
         ),
         n_text_columns=2,
     )
@@ -184,7 +184,7 @@ def figure_of(numbers: Numbers) -> ReportFigure | None:
         caption=(
             f"Regret after {pluralize(numbers['horizon'], 'round')} as a share of that of the uniform policy, mean "
             f"over {pluralize(numbers['n_seeds'], 'seed')}; the mark at 1 is the uniform policy. Policies by the mean "
-            "share of their defaults."
+            "share of their defaults over the problems on which they are defined: fewer problems may be easier ones."
         ),
         alt_text=f"Dots per policy and problem. By the mean share of the defaults, lowest first: {', '.join(names)}.",
         draw=partial(_draw, shares, names, list(numbers["problems"])),

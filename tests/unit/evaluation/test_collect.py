@@ -65,6 +65,13 @@ def test_a_policy_that_excludes_actions_is_reported_with_the_remedy():
     assert_array_equal(log.actions, simulate(WORLD, thompson(), horizon=120, seed=3).action)  # looking changes nothing
 
 
+def test_slates_of_a_policy_that_excludes_actions_are_reported_too():
+    with pytest.warns(KernelBanditWarning, match=r"KernelThompson gave probability 0 .*Mixed\(policy, epsilon=0.1\)"):
+        log = collect_log(Clustered(n_actions=20), thompson(), horizon=40, seed=3, k=2)
+
+    assert (log.propensities < 1.0).any()
+
+
 @pytest.mark.parametrize(
     "policy",
     [
@@ -74,8 +81,9 @@ def test_a_policy_that_excludes_actions_is_reported_with_the_remedy():
     ],
     ids=["Mixed", "KernelSquareCB", "UniformRandom"],
 )
-def test_a_policy_with_full_support_is_not_reported(policy, recwarn):
-    log = collect_log(WORLD, policy(), horizon=120, seed=3)
+@pytest.mark.parametrize("k", [None, 2])
+def test_a_policy_with_full_support_is_not_reported(policy, k, recwarn):
+    log = collect_log(WORLD, policy(), horizon=120, seed=3, k=k)
 
     assert not [one for one in recwarn if "probability 0" in str(one.message)]
     assert log.propensities.min() > 0.0
