@@ -439,8 +439,9 @@ class LiveExperiment:
         if not self.items:
             raise Problem("invalid", "The request has no actions, and the catalog is empty.", pointer="/actions")
         if self._catalog is None:
-            ids = list(self.items)
-            points = points_of(Action(id, x) for id, x in self.items.items())
+            items = list(self.items.items())  # at once: a fallback reads it beside the learner
+            points = points_of(Action(id, x) for id, x in items)
+            ids = [id for id, _ in items]
             self._catalog = _Catalog(Catalog(points, ids=ids), ids)
         return self._catalog
 

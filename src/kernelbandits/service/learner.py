@@ -8,10 +8,11 @@ failure of the store, or of a thread, the process has to end.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -231,7 +232,7 @@ class Learner:
         self._next_probe = 0.0
         self._next_check = 0.0
         self.recovered: dict[str, Any] = {}
-        """What the recovery found: rows replayed, downtime, whether the record of each snapshot was the same."""
+        """Up to which row the last recovery went, and its duration."""
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -272,6 +273,7 @@ class Learner:
         experiments = fold_experiments(self.store, self.limits)
         self.experiments = self.experiments or experiments  # to be read if the rest is damaged
         for experiment in experiments.values():
+            self._remove_stale_snapshots(experiment.name)
             for version in experiment.versions.values():
                 if version.status in ("active", "shadow"):
                     experiment.models[version.id] = replay(
@@ -282,9 +284,26 @@ class Learner:
             experiment.restore_entries()
             experiment.restore_shape()
             experiment.counts = Counter(self.store.counts(experiment.name))
+        self.last_snapshot_at = self._latest_snapshot(experiments)
         self.experiments = experiments
         self.recovered = {"seq": self.applied_seq, "seconds": monotonic() - start}
         self.state = "ready"
+
+    def _latest_snapshot(self, experiments: dict[str, LiveExperiment]) -> float | None:
+        """Logged time of the latest snapshot."""
+        latest = max((entry.seq for name in experiments for entry in self.store.snapshots(name)), default=0)
+        rows = self.store.rows(after=latest - 1, upto=latest, is_checked=False)
+        return next((row.at for row in rows), None)
+
+    def _remove_stale_snapshots(self, name: str) -> None:
+        """Remove snapshots from before the last erasure, which hold what was erased, and files that a crash left."""
+        last = max((row.seq for row in self.store.rows(name, types=("erased",))), default=0)
+        self.store.remove_snapshots(name, upto=last)
+        listed = {entry.file for entry in self.store.snapshots(name)}
+        file = rf"{re.escape(name)}-p\d+-\d+\.kb"
+        for path in self.folder.iterdir():
+            if path.name not in listed and re.fullmatch(rf"{file}|\.{file}\.\w+\.partial", path.name):
+                path.unlink(missing_ok=True)
 
     def stop(self, *, snapshot: bool = True) -> None:
         """Answer what is queued, write snapshots and end both threads."""
@@ -553,11 +572,14 @@ class Learner:
         def work() -> Outcome:
             experiment = self.experiment(name)
             spec = _first_spec(self.store, experiment)
-            model = Model.load(path, id, spec, seq=seq)
-            fold = Fold(model, experiment.find)
-            for row in self.store.rows(name, after=seq, types=MODEL_ROWS):
-                fold.feed(row)
-            fold.flush()
+            if any(self.store.rows(name, after=seq, types=("erased",))):  # the file holds what was erased meanwhile
+                model = replay(self.store, experiment, experiment.versions[id], use_snapshots=False)
+            else:
+                model = Model.load(path, id, spec, seq=seq)
+                fold = Fold(model, experiment.find)
+                for row in self.store.rows(name, after=seq, types=MODEL_ROWS):
+                    fold.feed(row)
+                fold.flush()
             body = {"status": "shadow"}
             draft = Draft(name, "policy", id, self.clock.now(), encode(body))
 
@@ -618,9 +640,10 @@ class Learner:
 
             def reply(rows: list[Row]) -> Any:
                 experiment.forget(ids)
-                for removed in self.store.remove_snapshots(name, upto=rows[-1].seq):
-                    (self.folder / removed.file).unlink(missing_ok=True)
-                self._snapshot(experiment)
+                self._at("erased")
+                self._remove_stale_snapshots(name)
+                with suppress(OSError, StoreFull):  # without room, a restart replays more of the log
+                    self._snapshot(experiment)
                 return {"n_erased": len(ids), "seq": rows[0].seq}
 
             return Outcome(drafts, reply, erase=[entry.seq for entry in known])
@@ -673,6 +696,7 @@ class Learner:
                     pass
         except StoreDamaged as error:
             self._freeze(error)
+            self._reject(self._read_only)
         except BaseException as error:
             self._die(error)
 
@@ -787,7 +811,15 @@ class Learner:
         if self._since_snapshot >= self._snapshot_rows:
             self._quiesce()
             if self.writer.error is None:
-                self._snapshot_all()
+                self._snapshot_if_there_is_room()
+
+    def _snapshot_if_there_is_room(self) -> None:
+        """Write snapshots, or try again after as many rows: without them, a restart replays more of the log."""
+        try:
+            self._snapshot_all()
+        except (OSError, StoreFull) as error:
+            self._since_snapshot = 0
+            logger.warning("no snapshot could be written: %s", error)
 
     def _check_clock(self) -> None:
         """Hold the closing of windows for a minute after the wall clock has jumped, then extend the windows."""
@@ -830,9 +862,7 @@ class Learner:
             return
         self._next_probe = monotonic() + PROBE_SECONDS
         self.writer.drain()
-        for job in self._queued():
-            if job.claim():
-                job.future.set_exception(self._read_only())
+        self._reject(self._read_only)
         try:
             self.store.probe()
         except StoreFull:
@@ -841,12 +871,13 @@ class Learner:
         self.writer.reset()
         logger.warning("the disk has room: the service goes on")
 
-    def _queued(self) -> Iterator[Job]:
+    def _reject(self, problem: Callable[[], Problem]) -> None:
+        """Answer what is queued with a problem."""
         with suppress(Empty):
             while True:
                 job = self._inbox.get_nowait()
-                if job is not None:
-                    yield job
+                if job is not None and job.claim():
+                    job.future.set_exception(problem())
 
     def fail(self, error: BaseException) -> None:
         """Note an error outside of the threads after which the process has to end, such as one of recovery."""
@@ -857,9 +888,7 @@ class Learner:
         if self.error is None:
             self.error, self.state = error, "failed"
             logger.critical("the service ends: %s: %s", type(error).__name__, error, exc_info=error)
-            for job in self._queued():
-                if job.claim():
-                    job.future.set_exception(Problem("recovering", "The service failed and restarts.", retry_after=2))
+            self._reject(lambda: Problem("recovering", "The service failed and restarts.", retry_after=2))
             self._fatal(error)
 
 

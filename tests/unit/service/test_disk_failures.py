@@ -1,5 +1,6 @@
 """Power cuts, torn logs, full disks and I/O errors: nothing acknowledged is lost, nothing is acknowledged falsely."""
 
+import errno
 import shutil
 import sqlite3
 from contextlib import suppress
@@ -8,9 +9,22 @@ import pytest
 
 from disks import Disk, failing, store_on
 from kernelbandits.service.log import verify_chain
+from kernelbandits.service.model import Model
 from kernelbandits.service.problems import Problem
-from kernelbandits.service.store import Draft, SqliteStore, StoreError, StoreFull
-from services import check, decide, drive, eventually, experiment, learner_at, request, reward, running, settle
+from kernelbandits.service.store import Draft, SqliteStore, StoreDamaged, StoreError, StoreFull
+from services import (
+    PATIENCE,
+    check,
+    decide,
+    drive,
+    eventually,
+    experiment,
+    learner_at,
+    request,
+    reward,
+    running,
+    settle,
+)
 
 
 def fill(store, n, acknowledged, size=300):
@@ -135,6 +149,22 @@ def test_a_full_disk_makes_the_service_read_only_until_it_has_room(tmp_path):
         check(learner, acknowledged)
 
 
+def test_a_disk_without_room_for_a_snapshot_does_not_end_the_service(tmp_path, monkeypatch):
+    def full(self, path):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with running(tmp_path, snapshot_rows=10) as learner:
+        experiment(learner)
+        with monkeypatch.context() as patch:
+            patch.setattr(Model, "save", full)
+            acknowledged = drive(learner, 20)
+            assert learner.store.snapshots("e") == []
+        acknowledged += drive(learner, 20, start=20)
+        eventually(lambda: learner.store.snapshots("e"))
+        assert learner.is_ready
+        check(learner, acknowledged)
+
+
 def fails_at(tmp_path, number, n_decisions=6):
     """Let the n-th write or flush of a running service fail; return whether it did, after checking everything."""
     folder = tmp_path / str(number)
@@ -197,6 +227,31 @@ def test_a_flipped_bit_makes_the_service_read_only_and_is_named(tmp_path):
         decide(learner, "new")
     assert learner.experiments["e"].stored_answer("d1").replayed
     assert verify_chain(learner.store)[1] == [f"row {seq} (learn ) has another body than was written"]
+    learner.stop()
+    learner.store.close()
+
+
+def test_requests_that_wait_when_damage_is_found_are_answered(tmp_path):
+    waiting = []
+
+    def at(point):
+        if point == "apply" and is_damaged:
+            waiting.extend(learner.decide("e", f"x{number}", request(number)).future for number in range(3))
+            raise StoreDamaged("A row is damaged.")
+
+    is_damaged = False
+    learner = learner_at(tmp_path, at=at)
+    learner.start()
+    experiment(learner)
+    decide(learner, "d1")
+    settle(learner)
+    is_damaged = True
+    decide(learner, "d2")
+
+    eventually(lambda: learner.state == "read-only")
+    for future in eventually(lambda: waiting):
+        with pytest.raises(Problem, match="The log is damaged"):
+            future.result(PATIENCE)
     learner.stop()
     learner.store.close()
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import shutil
 
 import pytest
 
@@ -625,6 +626,66 @@ def test_erasure_leaves_no_trace_of_a_subject(tmp_path):
         check(learner)
     with running(tmp_path) as learner:
         check(learner)
+
+
+def test_a_crash_after_an_erasure_leaves_no_snapshot_of_the_subject(tmp_path):
+    """The row is there, and the snapshots from before it are: a restart removes them, and learns from none."""
+    crashed = []
+
+    def at(point):
+        if point == "erased":
+            crashed.append(shutil.copytree(tmp_path / "data", tmp_path / "crashed"))
+
+    (tmp_path / "data").mkdir()
+    with running(tmp_path / "data", at=at) as learner:
+        experiment(learner, policy=STRINGS)
+        secret = "the very secret headline"
+        for number in range(3):
+            given = DecisionRequest(actions=[Action("a", secret)], subject="anna")
+            decide(learner, f"d{number}", given)
+            reward(learner, f"d{number}", 0.5)
+        settle(learner)
+        learner.erase("e", "anna").result(PATIENCE)
+    (folder,) = crashed
+    (snapshot,) = folder.glob("*.kb")
+    shutil.copy(snapshot, folder / "e-p1-3.kb")  # files of a crash before they were listed, or complete
+    shutil.copy(snapshot, folder / f".e-p1-3.kb.{'0' * 32}.partial")
+    shutil.copy(snapshot, folder / "own.kb")
+
+    with running(folder) as learner:
+        assert learner.experiments["e"].model.n_learned == 0
+        check(learner)
+        assert [path.name for path in folder.iterdir() if secret.encode() in path.read_bytes()] == ["own.kb"]
+
+
+def test_a_version_that_was_being_built_during_an_erasure_knows_nothing_of_the_subject(tmp_path):
+    with running(tmp_path) as learner:
+        live = experiment(learner, policy=STRINGS)
+        for number, subject in enumerate(("anna", "bert", "anna")):
+            given = DecisionRequest(actions=[Action("a", f"headline {number}")], subject=subject)
+            decide(learner, f"d{number}", given)
+            reward(learner, f"d{number}", 0.5)
+        made = learner.add_version("e", {**STRINGS, "exploration": 0.1}, None, "").result(PATIENCE)
+        built = replay(learner.store, live, live.versions["p2"], upto=made["seq"], use_snapshots=False)
+        built.save(tmp_path / "built.kb")
+        assert learner.erase("e", "anna").result(PATIENCE)["n_erased"] == 2
+
+        learner.adopt("e", "p2", tmp_path / "built.kb", made["seq"]).result(PATIENCE)
+
+        assert live.models["p2"].n_learned == 1
+        check(learner)
+
+
+def test_a_restart_knows_when_the_last_snapshot_was_written(tmp_path):
+    with running(tmp_path) as learner:
+        experiment(learner)
+        assert learner.last_snapshot_at is None
+        decide(learner, "d1")
+        settle(learner)
+        last = learner.last_snapshot_at
+
+    with running(tmp_path) as learner:
+        assert 0.0 <= last - learner.last_snapshot_at < PATIENCE
 
 
 def test_policies_that_cannot_be_served_are_rejected(tmp_path):
