@@ -80,7 +80,7 @@ class _Gauges:
         store: Any = learner.store
         whole = {
             "ready": (float(learner.is_ready), "Whether decisions can be made"),
-            "read_only": (float(learner.state == "read-only"), "Whether the disk is full"),
+            "read_only": (float(learner.state == "read-only"), "Whether nothing can be stored"),
             "clock_alarm": (float(learner.alarm is not None), "Whether the wall clock has jumped"),
             "log_seq": (float(learner.applied_seq), "Last row of the log that was applied"),
             "learn_lag_rows": (float(learner.lag), "Committed rows that are not applied"),
