@@ -52,7 +52,7 @@ class Connections:
     async def send(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         """Send a request; return status and body of the answer."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nhost: x\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\n"
         head += f"content-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
         reader, writer = self._free.pop() if self._free else await asyncio.open_connection(self._host, self._port)
         try:

@@ -217,7 +217,10 @@ def served(folder, *, settings=None, **options):
     settings = settings or Settings(data=Path(folder), port=0)
     learner = learner_at(folder, limits=settings.limits, **options)
     app = create_app(learner, settings, routes=routes)
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="on"))
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", timeout_keep_alive=int(PATIENCE)
+    )  # a connection that a slow test leaves idle is not closed
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

@@ -13,11 +13,19 @@ import pytest
 
 import kernelbandits as kb
 from kernelbandits.cli.main import main
-from kernelbandits.service import Client, ServiceError
-from services import PATIENCE, STRINGS, PatientClient, check, served, stretched
+from kernelbandits.service import Client, ServiceError, operate, serve
+from kernelbandits.service.schemas import Action, DecisionRequest
+from kernelbandits.service.settings import Settings
+from services import PATIENCE, STRINGS, PatientClient, check, decide, experiment, running, served, stretched
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "service.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def any_disk(monkeypatch):
+    """A folder for tests in memory, where a flush takes no time, is as good as a disk."""
+    monkeypatch.setattr(operate, "FASTEST_SYNC", 0.0)
 
 
 @pytest.fixture
@@ -70,7 +78,7 @@ def test_experiments_are_created_from_a_file(service, capsys, tmp_path):
     )
 
 
-def test_logs_are_verified_replayed_exported_backed_up_and_restored(service, capsys, tmp_path):
+def test_logs_are_verified_replayed_exported_backed_up_and_restored(service, any_disk, capsys, tmp_path):
     client, data = service.client, ["--data", str(tmp_path / "data")]
     for number in range(12):
         client.decide("first", [{"id": "a", "x": "one"}, {"id": "b", "x": f"two {number % 3}"}], id=f"d{number}")
@@ -104,7 +112,7 @@ def test_logs_are_verified_replayed_exported_backed_up_and_restored(service, cap
     assert (doctor["n_rows"], doctor["sync_seconds"] > 0.0) == (found["n_rows"], True)
 
 
-def test_verify_and_doctor_end_with_3_where_something_is_wrong(service, capsys, tmp_path):
+def test_verify_and_doctor_end_with_3_where_something_is_wrong(service, any_disk, capsys, tmp_path, monkeypatch):
     import sqlite3
 
     service.client.decide("first", [{"id": "a", "x": "one"}], id="d1")
@@ -118,6 +126,8 @@ def test_verify_and_doctor_end_with_3_where_something_is_wrong(service, capsys, 
     assert "kernelbandits init" in run(capsys, "doctor", "--data", str(tmp_path / "none"), status=3)
     assert run(capsys, "init", "--data", str(tmp_path / "new"))["database"].endswith("log.db")
     assert main(["doctor", "--data", str(tmp_path / "new")]) in (0, None)
+    monkeypatch.setattr(operate, "FASTEST_SYNC", 1e9)
+    assert "this disk does not flush" in run(capsys, "doctor", "--data", str(tmp_path / "new"), status=3)
 
 
 def test_keys_are_created_listed_and_revoked(service, capsys, tmp_path):
@@ -131,6 +141,10 @@ def test_keys_are_created_listed_and_revoked(service, capsys, tmp_path):
             client.show("first")
     assert run(capsys, "keys", "list", *data)[0]["revoked"]
     assert "no key" in run(capsys, "keys", "revoke", "none", *data, status=2)
+    new = ["--data", str(tmp_path / "new" / "folder")]
+    assert "kernelbandits init" in run(capsys, "keys", "list", *new, status=2)
+    assert run(capsys, "keys", "create", "--scope", "read", *new)["scopes"] == ["read"]  # before the service is there
+    assert len(run(capsys, "keys", "list", *new)) == 1
 
 
 @pytest.mark.parametrize("ending", ["ndjson", "csv", "dsjson"])
@@ -162,7 +176,7 @@ def test_decisions_that_were_made_elsewhere_are_imported(service, capsys, tmp_pa
     assert found == again == {"n_sent": 3, "n_rejected": 0}
     service.learner.snapshot().result(PATIENCE)
     assert service.learner.experiments["rows"].info()["n_learned"] == 3
-    shown = service.client.request("GET", "/v1/experiments/rows/decisions/history-0")
+    shown = service.client.request("GET", f"/v1/experiments/rows/decisions/history.{ending}-0")
     assert shown["mode"] == "imported"
     assert shown["propensity"] == {"ndjson": 0.25, "csv": 1.0, "dsjson": 0.25}[ending]
     check(service.learner)
@@ -182,13 +196,48 @@ def test_every_command_has_an_example_its_exit_status_and_json(capsys, command):
 
 
 def test_an_import_names_the_line_that_is_wrong(service, capsys, tmp_path):
-    (tmp_path / "bad.ndjson").write_text('{"x": "text", "reward": 1}\n{"x": "text"}\n')
-    assert "bad.ndjson, line 2" in run(
-        capsys, "import", "first", str(tmp_path / "bad.ndjson"), "--url", service.url, status=2
-    )
+    several = '{"actions": [{"id": "a", "x": "one"}, {"id": "b", "x": "two"}], "reward": 1}'
+    for wrong, what in (('{"x": "text"}', "reward"), (several, "taken")):  # none of several was taken by itself
+        (tmp_path / "bad.ndjson").write_text('{"x": "text", "reward": 1}\n' + wrong)
+        assert f"bad.ndjson, line 2: KeyError: '{what}'" in run(
+            capsys, "import", "first", str(tmp_path / "bad.ndjson"), "--url", service.url, status=2
+        )
     assert "An import is a file" in run(
         capsys, "import", "first", str(tmp_path / "bad.txt"), "--url", service.url, status=2
     )
+
+
+def test_an_import_says_why_something_was_rejected(service, capsys, tmp_path):
+    for name, text in (
+        ("hist\u00f6ry.csv", "x,reward\none,1\ntwo,7\n"),
+        ("hist\u00f6ry.ndjson", '{"x": "one", "reward": 1}'),
+    ):
+        (tmp_path / name).write_text(text)
+    remote = ["--url", service.url]
+
+    found = run(capsys, "import", "first", str(tmp_path / "hist\u00f6ry.csv"), *remote)
+    assert (found["n_sent"], found["n_rejected"]) == (2, 1)
+    assert found["first_problem"].startswith("hist-ry.csv-1: Rewards lie in reward_range")
+    assert run(capsys, "import", "first", str(tmp_path / "hist\u00f6ry.ndjson"), *remote)["n_rejected"] == 0
+    (tmp_path / "hist\u00f6ry.csv").write_text("x,reward\nanother,1\n")
+    assert (
+        "belongs to another request"
+        in run(capsys, "import", "first", str(tmp_path / "hist\u00f6ry.csv"), *remote)["first_problem"]
+    )
+
+
+def test_many_rewards_are_sent_in_parts(service):
+    found = service.client.rewards("first", [{"decision_id": "none", "id": f"r{n}", "reward": 1.0} for n in range(600)])
+
+    assert [one["status"] for one in found] == [404] * 600
+
+
+def test_events_without_a_subject_have_none(service):
+    events = list(service.client.log("first"))
+
+    assert {event["type"]: event.get("subject") for event in events} == {
+        "kernelbandits.experiment": None, "kernelbandits.policy": "p1", "kernelbandits.state": None,
+    }  # fmt: skip
 
 
 def test_the_client_sends_again_until_it_is_answered(tmp_path):
@@ -255,6 +304,27 @@ def test_from_nothing_to_a_durable_decision_as_the_service_prints_it(tmp_path):
         status = process.wait(PATIENCE)
         process.stdout.close()
     assert status == 0
+
+
+def test_the_lines_that_are_printed_work_at_every_start(tmp_path):
+    settings, strings = Settings(data=tmp_path), DecisionRequest(actions=[Action("a", "one")])
+    with running(tmp_path) as learner:
+        experiment(learner, "rows")  # which takes no strings
+        assert serve._announcement(settings, learner)["examples"] == []
+        experiment(learner, "first", **serve.FIRST)
+        for number in (1, 2):
+            decision, reward = serve._announcement(settings, learner)["examples"]
+            assert f"/first/decisions/d{number} " in decision
+            assert f"/first/decisions/d{number}/rewards/r1 " in reward
+            decide(learner, f"d{number}", strings, "first")  # another request under this id
+
+
+def test_an_address_that_is_taken_is_named(service, tmp_path, capsys):
+    port = str(service.port)
+
+    assert main(["serve", "--port", port, "--data", str(tmp_path / "other")]) == 2
+    assert f"cannot listen at http://127.0.0.1:{port}" in capsys.readouterr().err
+    assert not (tmp_path / "other" / "log.db").exists()
 
 
 def test_beyond_this_machine_a_service_needs_a_key(tmp_path, capsys):

@@ -83,7 +83,9 @@ def _data(parser: argparse.ArgumentParser) -> None:
 
 def _remote(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", default=URL, help=f"address of the service (default: {URL})")
-    parser.add_argument("--key", help="key of the service (default: the environment variable KERNELBANDITS_KEY)")
+    parser.add_argument(
+        "--key", help="key of the service (default: the environment variable KERNELBANDITS_SERVICE_KEY)"
+    )
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -98,7 +100,7 @@ def _client(arguments: argparse.Namespace) -> Client:
 
     from kernelbandits.service.client import Client
 
-    return Client(arguments.url, key=arguments.key or os.environ.get("KERNELBANDITS_KEY"), timeout=600.0)
+    return Client(arguments.url, key=arguments.key or os.environ.get("KERNELBANDITS_SERVICE_KEY"), timeout=600.0)
 
 
 def _store(arguments: argparse.Namespace, *, is_read_only: bool = True) -> SqliteStore:
@@ -126,7 +128,8 @@ def _serve(arguments: argparse.Namespace) -> None:
     def say(text: str) -> None:
         print(text, flush=True)
 
-    status = serve(_settings(arguments), first=None if arguments.empty else arguments.experiment, say=say)
+    first = None if arguments.empty else arguments.experiment
+    status = serve(_settings(arguments), first=first, say=say, as_json=arguments.json)
     if status:
         sys.exit(status)
 
@@ -187,10 +190,16 @@ def _keys_options(parser: argparse.ArgumentParser) -> None:
 def _keys(arguments: argparse.Namespace) -> Any:
     import time
 
+    from kernelbandits._files import writable_folder
     from kernelbandits.service.keys import create_key
     from kernelbandits.service.store import SqliteStore
 
-    store = SqliteStore(_settings(arguments).database)
+    settings = _settings(arguments)
+    if arguments.action == "create":
+        writable_folder(settings.data)  # a key may be there before the service
+    elif not settings.database.exists():
+        raise InvalidParameter(f"There is no database {str(settings.database)!r}. Make one: kernelbandits init")
+    store = SqliteStore(settings.database)
     try:
         if arguments.action == "create":
             key, secret = create_key(store, arguments.scope, arguments.experiment)
@@ -319,7 +328,7 @@ def _tail(arguments: argparse.Namespace) -> None:
 
 def _line(event: dict[str, Any]) -> str:
     kind = event["type"].partition(".")[2]
-    return f"{event['id']:>8}  {event['time']}  {kind:12} {event['subject']}  {json.dumps(event['data'])[:160]}"
+    return f"{event['id']:>8}  {event['time']}  {kind:12} {event.get('subject', '')}  {json.dumps(event['data'])[:160]}"
 
 
 def _erase_options(parser: argparse.ArgumentParser) -> None:

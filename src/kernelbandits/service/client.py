@@ -18,6 +18,10 @@ __all__ = ["Client", "ServiceError"]
 RETRIED: Final = frozenset({408, 429, 502, 503, 504})
 
 
+BATCH: Final = 256
+"""Rewards that are sent at once: the limit of a service, unless it has another one."""
+
+
 class ServiceError(KernelBanditError, RuntimeError):
     """The service answered with a problem, or could not be reached."""
 
@@ -84,10 +88,10 @@ class Client:
 
     def rewards(self, experiment: str, rewards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Report many rewards: {"decision_id": …, "id": …, "reward": …}."""
-        body = {"rewards": [dict(one) for one in rewards]}
-        found: list[dict[str, Any]] = self.request("POST", f"/v1/experiments/{quote(experiment)}/rewards/batch", body)[
-            "results"
-        ]
+        path, found = f"/v1/experiments/{quote(experiment)}/rewards/batch", []
+        for first in range(0, len(rewards), BATCH):
+            body = {"rewards": [dict(one) for one in rewards[first : first + BATCH]]}
+            found += self.request("POST", path, body)["results"]
         return found
 
     # -- experiments -------------------------------------------------------------------------------------------------

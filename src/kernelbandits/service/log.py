@@ -116,7 +116,7 @@ def cloud_event(row: Row) -> bytes:
         "id": str(row.seq),
         "source": f"/v1/experiments/{row.experiment}" if row.experiment else "/v1",
         "type": f"kernelbandits.{row.type}",
-        "subject": row.id,
+        **({"subject": row.id} if row.id else {}),  # the standard forbids an empty one
         "time": timestamp(row.at),
         "datacontenttype": "application/json",
         "data": None if row.body is None else msgspec.Raw(row.body),

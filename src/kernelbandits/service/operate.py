@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -187,20 +188,21 @@ def import_log(client: Client, experiment: str, path: Path) -> dict[str, Any]:
     readers = {".ndjson": _from_lines, ".jsonl": _from_lines, ".csv": _from_csv, ".dsjson": _from_dsjson}
     if path.suffix not in readers:
         raise InvalidParameter(f"An import is a file {', '.join(sorted(readers))}, got {path.name!r}.")
-    stem = "".join(letter if letter.isalnum() else "-" for letter in path.stem)[:60]
-    n_sent = n_rejected = 0
+    name = re.sub(r"[^A-Za-z0-9._~-]", "-", path.name)[-60:]
+    n_sent, problems = 0, []
     batch: list[tuple[str, dict[str, Any], float]] = []
     for number, (request, reward) in enumerate(readers[path.suffix](path)):
-        batch.append((f"{stem}-{number}", request, reward))
+        batch.append((f"{name}-{number}", request, reward))
         if len(batch) == BATCH:
-            n_sent, n_rejected = n_sent + BATCH, n_rejected + _send(client, experiment, batch)
+            n_sent, problems = n_sent + BATCH, problems + _send(client, experiment, batch)
             batch = []
     if batch:
-        n_sent, n_rejected = n_sent + len(batch), n_rejected + _send(client, experiment, batch)
-    return {"n_sent": n_sent, "n_rejected": n_rejected}
+        n_sent, problems = n_sent + len(batch), problems + _send(client, experiment, batch)
+    return {"n_sent": n_sent, "n_rejected": len(problems), **({"first_problem": problems[0]} if problems else {})}
 
 
-def _send(client: Client, experiment: str, batch: list[tuple[str, dict[str, Any], float]]) -> int:
+def _send(client: Client, experiment: str, batch: list[tuple[str, dict[str, Any], float]]) -> list[str]:
+    """Send decisions and rewards; return why some of them were rejected."""
     decisions = [{"id": id, **action} for id, action, _ in batch]
     path = f"/v1/experiments/{experiment}/decisions/batch"
     answers = client.request("POST", path, {"decisions": decisions})["results"]
@@ -208,8 +210,9 @@ def _send(client: Client, experiment: str, batch: list[tuple[str, dict[str, Any]
     rewards = [
         {"decision_id": id, "id": "import", "reward": reward, "final": True} for id, _, reward in batch if id in known
     ]
-    found = client.rewards(experiment, rewards) if rewards else []
-    return len(batch) - sum("learned" in answer for answer in found)
+    ids = [*(id for id, *_ in batch), *(one["decision_id"] for one in rewards)]
+    answered = zip(ids, [*answers, *client.rewards(experiment, rewards)], strict=True)
+    return [f"{id}: {answer['detail']}" for id, answer in answered if "detail" in answer]
 
 
 def _from_lines(path: Path) -> Iterator[tuple[dict[str, Any], float]]:
@@ -226,9 +229,13 @@ def _from_lines(path: Path) -> Iterator[tuple[dict[str, Any], float]]:
                 reward = float(given.pop("reward"))
                 if "actions" not in given:
                     given = {"actions": [{"id": str(given.get("id", "a")), "x": given["x"]}]}
-                yield _taken(given, given["actions"][0]["id"], 1.0), reward
+                    given["taken"] = {"action_id": given["actions"][0]["id"], "propensity": 1.0}
+                yield {"taken": given.pop("taken"), **given}, reward
             except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise InvalidParameter(f"{path.name}, line {number}: {type(error).__name__}: {error}.") from error
+                raise InvalidParameter(
+                    f"{path.name}, line {number}: {type(error).__name__}: {error}. A line has reward and "
+                    "x, or reward, actions and taken."
+                ) from error
 
 
 def _from_csv(path: Path) -> Iterator[tuple[dict[str, Any], float]]:

@@ -6,9 +6,11 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,11 +95,13 @@ def serve(
     *,
     first: str | None = "first",
     say: Callable[[str], None] = print,
+    as_json: bool = False,
     at: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status.
 
-    A new folder begins with the experiment `first`, if it is named.
+    A new folder begins with the experiment `first`, if it is named. `say` is told where the service listens once it is
+    ready, in words or as JSON.
     """
     uvicorn = import_optional("uvicorn", "The service", extra="service")
     import_optional("starlette", "The service", extra="service")
@@ -107,6 +111,7 @@ def serve(
 
     sys.setswitchinterval(SWITCH_SECONDS)
     with hold_folder(settings):
+        check_address(settings)
         learner = open_learner(settings, fatal=_end, **({} if at is None else {"at": at}))
         try:
             if not settings.is_loopback and not _has_key(learner):
@@ -126,7 +131,7 @@ def serve(
                 timeout_keep_alive=30,
                 lifespan="on",
             )
-            server = _announcing(uvicorn, config, learner, settings, first, say)
+            server = _announcing(uvicorn, config, learner, settings, first, say, as_json)
             for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it has ended
                 signal.signal(number, lambda *_: None)
             server.run()
@@ -135,14 +140,27 @@ def serve(
     return EXIT_FAILED if learner.error is not None else 0
 
 
+def check_address(settings: Settings) -> None:
+    """Raise InvalidParameter if nothing can listen at the address."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        socket.create_server((settings.host, settings.port), family=family).close()
+    except OSError as error:
+        raise InvalidParameter(
+            f"The service cannot listen at {settings.url}: {error.strerror}. Name another address, such as --port "
+            f"{settings.port % 65_535 + 1}."
+        ) from error
+
+
 def _has_key(learner: Learner) -> bool:
     listed = learner.store.keys()
     return any(key.revoked is None for key in listed)
 
 
 def _announcing(
-    uvicorn: Any, config: Any, learner: Learner, settings: Settings, first: str | None, say: Callable[[str], None]
-) -> Any:
+    uvicorn: Any, config: Any, learner: Learner, settings: Settings, first: str | None, say: Callable[[str], None],
+    as_json: bool,
+) -> Any:  # fmt: skip
     """A server that says where it is once it listens and has recovered."""
     import asyncio
 
@@ -158,7 +176,8 @@ def _announcing(
                 await asyncio.sleep(0.02)
             if learner.state == "ready":
                 await asyncio.to_thread(_begin_first, learner, first)
-                say(_words(found, learner))
+                told = _announcement(found, learner)
+                say(json.dumps(told) if as_json else _words(told))
 
     return Announcing(config)
 
@@ -171,20 +190,26 @@ def _begin_first(learner: Learner, first: str | None) -> None:
     learner.transition(first, "start").result()
 
 
-def _words(settings: Settings, learner: Learner) -> str:
+def _announcement(settings: Settings, learner: Learner) -> dict[str, Any]:
     """What is printed when the service is ready."""
-    lines = [f"kernelbandits serves {settings.data} at {settings.url}", f"Dashboard: {settings.url}/"]
-    running = [one for one in learner.experiments.values() if one.state == "running"]
-    if running:
-        base = f"{settings.url}/v1/experiments/{running[0].name}/decisions/d1"
+    found: dict[str, Any] = {"data": str(settings.data), "url": settings.url, "examples": []}
+    takes_strings = [
+        one for one in learner.experiments.values() if one.state == "running" and one.spec.policy == FIRST["policy"]
+    ]
+    if takes_strings:
+        name = takes_strings[0].name
+        id = next(id for id in map("d{}".format, count(1)) if learner.store.decision(name, id) is None)
+        base = f"{settings.url}/v1/experiments/{name}/decisions/{id}"
         body = '{"actions":[{"id":"a","x":"Cheap flights to Rome"},{"id":"b","x":"Rome wins the cup"}]}'
         sending = "curl -X PUT -H 'content-type: application/json'"
-        lines += [
-            "",
-            "A decision, and its reward:",
-            f"  {sending} {base} -d '{body}'",
-            f"  {sending} {base}/rewards/r1 -d '{{\"reward\":1}}'",
-        ]
+        found["examples"] = [f"{sending} {base} -d '{body}'", f"{sending} {base}/rewards/r1 -d '{{\"reward\":1}}'"]
+    return found
+
+
+def _words(found: dict[str, Any]) -> str:
+    lines = [f"kernelbandits serves {found['data']} at {found['url']}", f"Dashboard: {found['url']}/"]
+    if found["examples"]:
+        lines += ["", "A decision, and its reward:", *(f"  {example}" for example in found["examples"])]
     return "\n".join([*lines, ""])
 
 

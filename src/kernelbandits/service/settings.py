@@ -15,9 +15,11 @@ import msgspec
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.service.schemas import Limits
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "is_loopback"]
 
-PREFIX: Final = "KERNELBANDITS_"
+PREFIX: Final = "KERNELBANDITS_SERVICE_"
+"""Of environment variables; `KERNELBANDITS_DATA` is the folder of data sets, which is no place for a database."""
+
 FILE: Final = "kernelbandits.toml"
 
 
@@ -50,12 +52,7 @@ class Settings:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def url(self) -> str:
@@ -67,8 +64,8 @@ class Settings:
     def read(cls, given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
         """Settings from given values, then the environment, then the file in the data folder.
 
-        `given` holds only what the command line names; `limits` is a table in the file, and `KERNELBANDITS_BODY=…` and
-        the like in the environment.
+        `given` holds only what the command line names; `limits` is a table in the file, and
+        `KERNELBANDITS_SERVICE_BODY=…` and the like in the environment.
         """
         names = {one.name for one in fields(cls)} - {"limits"}
         named = {name: environment[PREFIX + name.upper()] for name in names if PREFIX + name.upper() in environment}
@@ -91,6 +88,16 @@ class Settings:
     def with_port(self, port: int) -> Settings:
         """The same with another port."""
         return replace(self, port=port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its address or as `localhost`; any other name can point anywhere."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _whole(value: Any, name: str) -> int:

@@ -20,6 +20,7 @@ from services import PATIENCE, ROWS, STRINGS, PatientClient, busy, check, eventu
 ACTIONS = [{"id": "a", "x": [0.1, 0.7]}, {"id": "b", "x": [0.3, 0.2]}]
 JSON = {"content-type": "application/json"}
 ONE = "/v1/experiments/news/decisions/d1"
+HEAD = f"PUT {ONE} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +175,7 @@ def test_problems_name_the_bad_field(service):
     ("method", "path", "status", "code"),
     [
         ("GET", "/v1/nothing", 404, "not-found"),
+        ("GET", "/v1/status/", 404, "not-found"),
         ("GET", "/v1/experiments/none", 404, "not-found"),
         ("GET", "/v1/experiments/news/decisions/none", 404, "not-found"),
         ("PUT", "/v1/experiments/news", 405, "method-not-allowed"),
@@ -190,6 +192,31 @@ def test_problems_name_the_bad_field(service):
 def test_every_error_is_a_problem(service, method, path, status, code):
     found = send(service, method, path)
     assert (found[0], found[2].get("code")) == (status, code)
+
+
+def test_without_a_key_pages_of_other_hosts_change_and_read_nothing(service):
+    start = "/v1/experiments/news/start"
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+        assert send(service, "POST", start, headers={"sec-fetch-site": site})[0] == status
+    hosts = {"evil.example": 401, "127.0.0.1.evil.example:80": 401, "[::1": 401, "[::1]:80": 200, "localhost:80": 200}
+    for host, status in {**hosts, "": 401, "127.0.0.2": 200}.items():
+        assert send(service, "GET", "/v1/status", headers={"host": host})[0] == status, host
+        assert send(service, "GET", "/healthz", headers={"host": host})[0] == 200
+
+
+def test_an_id_in_the_body_is_that_of_the_request(service):
+    first = send(service, "POST", "/v1/experiments/news/decisions", {"id": "in-body", "actions": ACTIONS})[2]
+    path = "/v1/experiments/news/decisions/in-body"
+
+    for body in ({"actions": ACTIONS}, {"id": "in-body", "actions": ACTIONS}):  # sent again another way
+        assert send(service, "PUT", path, body)[2] == {**first, "replayed": True}
+    found = send(service, "PUT", path, {"id": "other", "actions": ACTIONS})
+    assert (found[0], found[2]["pointer"]) == (422, "/id")
+    for field in ("id", "decision_id"):
+        found = send(service, "PUT", f"{path}/rewards/r1", {"reward": 1.0, field: "other"})
+        assert (found[0], found[2]["pointer"]) == (422, f"/{field}")
+    body = {"reward": 1.0, "id": "r1", "decision_id": "in-body"}
+    assert send(service, "PUT", f"{path}/rewards/r1", body)[0] == 200
 
 
 def test_media_types(service):
@@ -306,6 +333,9 @@ def test_limits_hold_at_the_limit_and_one_above(tmp_path):
         batch = {"decisions": [{"actions": rows[:1]}] * 3}
         assert status("rows/decisions/batch", {"decisions": batch["decisions"][:2]}, "POST") == 200
         assert status("rows/decisions/batch", batch, "POST") == 413
+        rewards = [{"decision_id": "d1", "id": f"r{i}", "reward": 1.0} for i in range(3)]
+        assert status("rows/rewards/batch", {"rewards": rewards[:2]}, "POST") == 200
+        assert status("rows/rewards/batch", {"rewards": rewards}, "POST") == 413
         small = {"actions": rows[:1], "subject": ""}
         room = 2_000 - len(json.dumps(small).encode())
         padded = json.dumps(small).encode()
@@ -332,7 +362,7 @@ def test_bodies_that_lie_about_their_length(tmp_path):
     with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
         service.client.create("news", ROWS)
         service.client.act("news", "start")
-        head = f"PUT {ONE} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n".encode()
+        head = HEAD.encode()
         before = service.learner.store.head().seq
 
         assert raw(service, head + b"content-length: 99999999\r\n\r\n") == 413  # before any of the body
@@ -349,7 +379,7 @@ def test_more_requests_than_the_limit_are_rejected_and_then_taken_again(tmp_path
     with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
         service.client.create("news", ROWS)
         service.client.act("news", "start")
-        head = f"PUT {ONE} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{"
+        head = HEAD + "content-length: 50\r\n\r\n{"
         held = []
         for _ in range(2):
             held.append(socket.create_connection(("127.0.0.1", service.port)))
@@ -376,7 +406,7 @@ def test_while_the_event_loop_is_slow_fewer_requests_are_taken_at_once(tmp_path,
         service.client.act("news", "start")
         for number in range(40):
             assert send(service, "PUT", f"{ONE}{number}", {"actions": ACTIONS})[0] == 200
-        head = f"PUT {ONE} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{"
+        head = HEAD + "content-length: 50\r\n\r\n{"
         held = []
         for number in range(3 if slow == 0.0 else 8):
             held.append(socket.create_connection(("127.0.0.1", service.port)))
@@ -386,6 +416,27 @@ def test_while_the_event_loop_is_slow_fewer_requests_are_taken_at_once(tmp_path,
         assert raw(service, head.replace("content-length: 50", "content-length: 99999999").encode()) == 503
         for one in held:
             one.close()
+
+
+def test_under_overload_every_request_is_answered_and_afterwards_the_policy_decides_again(tmp_path):
+    """Row 12 of the failure table without its times, which `python -m benchmarks.service` measures."""
+    with served(tmp_path, settings=Settings(data=tmp_path, limits=Limits(in_flight=4))) as service:
+        service.client.create("news", ROWS, deadline=0.001)
+        service.client.act("news", "start")
+        service.client.decide("news", ACTIONS, id="d0")
+
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:
+            answers = list(pool.map(lambda i: send(service, "PUT", f"{ONE}{i}", {"actions": ACTIONS}), range(256)))
+
+        assert {status for status, *_ in answers} <= {200, 503}
+        assert all(headers["retry-after"] == "1" for status, headers, _ in answers if status == 503)
+        decided = [found for status, _, found in answers if status == 200]
+        assert {one["mode"] for one in decided} <= {"policy", "fallback"}
+        assert service.learner.store.counts("news")["decision"] == 1 + len(decided)
+        names = (f"{ONE}-{number}" for number in range(10**6))
+        eventually(lambda: send(service, "PUT", next(names), {"actions": ACTIONS})[2].get("mode") == "policy")
+        service.learner.snapshot().result(PATIENCE)
+        check(service.learner)
 
 
 SCOPES = {one: one.scope for one in endpoints()}

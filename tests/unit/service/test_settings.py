@@ -9,14 +9,16 @@ def test_the_command_line_comes_before_the_environment_the_file_and_the_default(
     (tmp_path / "kernelbandits.toml").write_text(
         'port = 1\nhost = "file"\nsnapshot_rows = 3\n[limits]\nbody = 7\nbatch = 8\n'
     )
-    environment = {"KERNELBANDITS_PORT": "2", "KERNELBANDITS_HOST": "localhost", "KERNELBANDITS_BODY": "9"}
+    given = {"PORT": "2", "HOST": "localhost", "BODY": "9"}
+    environment = {f"KERNELBANDITS_SERVICE_{name}": value for name, value in given.items()}
 
     found = Settings.read({"data": tmp_path, "port": 4, "host": None}, environment)
 
     assert (found.port, found.host, found.snapshot_rows) == (4, "localhost", 3)
     assert (found.limits.body, found.limits.batch, found.limits.columns) == (9, 8, Limits().columns)
     assert Settings.read({}, {}) == Settings()
-    assert Settings.read({}, {"KERNELBANDITS_DATA": str(tmp_path)}).port == 1
+    assert Settings.read({}, {"KERNELBANDITS_SERVICE_DATA": str(tmp_path)}).port == 1
+    assert Settings.read({}, {"KERNELBANDITS_DATA": "/data/sets"}) == Settings()  # the folder of data sets
 
 
 @pytest.mark.parametrize(

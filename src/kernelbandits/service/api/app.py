@@ -369,5 +369,6 @@ def create_app(
         middleware=[Middleware(Admission, service=service)],
         exception_handlers={HTTPException: http_error, Exception: failure},
     )
+    app.router.redirect_slashes = False  # no answer that this interface does not declare
     app.state.service = service
     return app

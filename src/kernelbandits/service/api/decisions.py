@@ -48,6 +48,10 @@ class InFlight:
 
     async def decide(self, call: Call, name: str, id: str, request: DecisionRequest) -> DecisionAnswer:
         """Decide, or wait for the decision that is being made under this id."""
+        if request.id is not None:  # in the path, the body or a header: the request is the same
+            if request.id != id:
+                raise Problem("invalid", f"The body names {request.id!r}, and the request {id!r}.", pointer="/id")
+            request = msgspec.structs.replace(request, id=None)
         digest = digest_text(request)
         held = self._tasks.get((name, id))
         if held is not None:
@@ -90,7 +94,7 @@ async def decide(call: Call) -> Any:
 
 async def decide_new(call: Call) -> Any:
     """Make a decision under the id of the body or of the header Idempotency-Key, or under a new one."""
-    id = call.body.id or call.request.headers.get("idempotency-key") or new_id()
+    id = call.request.headers.get("idempotency-key") or call.body.id or new_id()
     if not ID.fullmatch(id):
         raise Problem("invalid", "An id has 1 to 128 characters out of A-Z a-z 0-9 . _ ~ -.", pointer="/id")
     return await call.service.in_flight.decide(call, call.experiment, id, call.body)
@@ -192,14 +196,18 @@ async def cancel(call: Call) -> Any:
 
 async def reward(call: Call) -> Any:
     """Report a reward under an id; the same again counts once."""
-    learner = call.service.learner
-    return await asyncio.wrap_future(
-        learner.reward(call.experiment, call.path("decision"), call.path("reward"), call.body)
-    )
+    learner, decision, id = call.service.learner, call.path("decision"), call.path("reward")
+    for name, given, meant in (("id", call.body.id, id), ("decision_id", call.body.decision_id, decision)):
+        if given not in (None, meant):
+            raise Problem("invalid", f"The body names {given!r}, and the path {meant!r}.", pointer=f"/{name}")
+    return await asyncio.wrap_future(learner.reward(call.experiment, decision, id, call.body))
 
 
 async def reward_batch(call: Call) -> Any:
     """Report several rewards; each is answered or rejected by itself, in order."""
+    most = call.service.settings.limits.batch
+    if len(call.body.rewards) > most:
+        raise Problem("too-large", f"A batch has at most {most} rewards.", pointer="/rewards")
     requests = []
     for place, one in enumerate(call.body.rewards):
         if one.decision_id is None or one.id is None:

@@ -7,6 +7,7 @@ calls one function of the service and returns a value.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -19,12 +20,13 @@ from kernelbandits.errors import KernelBanditError
 from kernelbandits.service.keys import find_key, require
 from kernelbandits.service.problems import Problem, problem_of
 from kernelbandits.service.schemas import check_id, decode, encode
+from kernelbandits.service.settings import is_loopback
 from kernelbandits.service.store import Key, StoreError
 
 if TYPE_CHECKING:
     from kernelbandits.service.api.app import Service
 
-__all__ = ["COOKIE", "HEADERS", "Call", "Endpoint", "key_of", "problem_response", "read_body"]
+__all__ = ["COOKIE", "HEADERS", "Call", "Endpoint", "key_of", "problem_response", "read_body", "reject_other_sites"]
 
 COOKIE: Final = "kernelbandits_session"
 """Cookie that holds a key for reading, as the dashboard sets it: HttpOnly, SameSite=Strict."""
@@ -163,7 +165,22 @@ def key_of(service: Service, request: Request) -> Key | None:
         return find_key(service.store, cookie)
     if service.needs_key:
         raise Problem("unauthorized", "This service needs a key: Authorization: Bearer KEY")
+    if request.method not in ("GET", "HEAD"):
+        reject_other_sites(request)
+    host = re.sub(r":\d*$", "", request.headers.get("host", "localhost")).strip("[]")
+    if not is_loopback(host):  # a page whose host name was made to point here, or a proxy
+        raise Problem(
+            "unauthorized",
+            f"Without a key only requests to localhost are answered, got host {host!r:.140}. Create one: "
+            "kernelbandits keys create",
+        )
     return None
+
+
+def reject_other_sites(request: Request) -> None:
+    """Reject what a page of another host made a browser send; other clients do not have the header."""
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        raise Problem("forbidden", "This request came from a page of another host.")
 
 
 def _response(value: Any) -> Response:

@@ -19,7 +19,7 @@ from kernelbandits._optional import import_optional
 from kernelbandits.errors import KernelBanditError
 from kernelbandits.service.api import route
 from kernelbandits.service.api.decisions import audit
-from kernelbandits.service.api.endpoint import COOKIE, Call, Endpoint, read_body
+from kernelbandits.service.api.endpoint import COOKIE, Call, Endpoint, read_body, reject_other_sites
 from kernelbandits.service.api.experiments import evaluate, show, show_all
 from kernelbandits.service.dashboard.words import FILTERS
 from kernelbandits.service.keys import find_key, require
@@ -138,7 +138,7 @@ async def evaluation(call: Call) -> Any:
     policy, estimator = query.get("policy"), query.get("estimator", "SNIPS")
     found = problem = None
     if policy is not None:
-        _from_here(call.request)
+        reject_other_sites(call.request)
         given = decode(msgspec.json.encode({"policy": policy, "estimator": estimator}), EvaluationRequest)
         try:
             found = await evaluate(replace(call, body=given))
@@ -148,12 +148,6 @@ async def evaluation(call: Call) -> Any:
         call, "evaluation.html", one=info, policy=policy, estimator=estimator, estimators=ESTIMATORS, found=found,
         problem=problem,
     )  # fmt: skip
-
-
-def _from_here(request: Request) -> None:
-    """Reject what a page of another host made the browser send."""
-    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        raise Problem("forbidden", "This request came from a page of another host.")
 
 
 def _url(call: Call) -> str:
@@ -167,7 +161,7 @@ async def ask_key(call: Call) -> Any:
 
 async def take_key(call: Call) -> Any:
     """Keep a key that may read in a cookie of this session."""
-    _from_here(call.request)
+    reject_other_sites(call.request)
     data = await read_body(call.service, call.request, MOST_FORM, "application/x-www-form-urlencoded")
     form = parse_qs(data.decode("ascii", errors="replace"))
     secret, following = form.get("key", [""])[0].strip(), _local(form.get("next", ["/"])[0])
@@ -184,7 +178,7 @@ async def take_key(call: Call) -> Any:
 
 async def end_session(call: Call) -> Any:
     """Forget the key of this session."""
-    _from_here(call.request)
+    reject_other_sites(call.request)
     response = RedirectResponse("/login", 303, HEADERS)
     response.delete_cookie(COOKIE)
     return response
