@@ -73,6 +73,9 @@ def build_policy(description: Mapping[str, Any], spec: Experiment, epsilon: floa
             warnings.simplefilter("ignore")
             rng = np.random.default_rng(spec.seed)  # some policies draw when they are made
             policy = build_value(_with_tables(_with_range(description, spec)), "policy", rng)
+    except Problem as problem:  # with its own pointer, or the report about a table
+        problem.pointer = problem.pointer or "/policy"
+        raise
     except KernelBanditError as error:
         raise Problem("invalid", str(error), pointer="/policy") from error
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

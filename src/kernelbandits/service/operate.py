@@ -189,7 +189,8 @@ def import_log(client: Client, experiment: str, path: Path) -> dict[str, Any]:
     if path.suffix not in readers:
         raise InvalidParameter(f"An import is a file {', '.join(sorted(readers))}, got {path.name!r}.")
     name = re.sub(r"[^A-Za-z0-9._~-]", "-", path.name)[-60:]
-    n_sent, problems = 0, []
+    n_sent = 0
+    problems: list[str] = []
     batch: list[tuple[str, dict[str, Any], float]] = []
     for number, (request, reward) in enumerate(readers[path.suffix](path)):
         batch.append((f"{name}-{number}", request, reward))

@@ -704,6 +704,12 @@ def test_policies_that_cannot_be_served_are_rejected(tmp_path):
         ):
             with problem("invalid", match):
                 experiment(learner, f"e{number}", policy=policy)
+        with problem("invalid") as raised:  # what is wrong, and where
+            experiment(learner, policy={**TABLE, "kernel": {**TABLE["kernel"], "values": [[1, 2], [2, 1]]}})
+        assert (raised.value.pointer, raised.value.body()["report"]["n_negative"]) == ("/policy", 1)
+        with problem("invalid") as raised:
+            experiment(learner, policy={**ROWS, "seed": 1})
+        assert raised.value.pointer == "/policy/seed"
         assert not learner.experiments
         repaired = {**TABLE["kernel"], "values": [[1, 1.2], [1.2, 1]], "repair": "clip"}
         experiment(learner, policy={**TABLE, "kernel": repaired})
