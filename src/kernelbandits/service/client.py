@@ -121,7 +121,11 @@ class Client:
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def request(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Send a request until it is answered; raise ServiceError for a problem."""
+        """Send a request until it is answered; raise ServiceError for a problem.
+
+        What has no id of its own, such as a new version of a policy or a batch of decisions without ids, may be done
+        twice when an answer is lost: use a client with `retries=0` for it.
+        """
         found: dict[str, Any] = json.loads(self._send(method, path, body))
         return found
 
