@@ -25,7 +25,8 @@ __all__ = ["NoBrowser", "find_browser", "look_at"]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 WIDTHS = (390, 1280)
-SECONDS_PER_VIEW = 20
+SECONDS_PER_VIEW = 100
+"""Much more than a view takes, also on a machine that does other work; a browser that hangs is ended."""
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--mute-audio",
