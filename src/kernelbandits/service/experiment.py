@@ -69,7 +69,7 @@ from kernelbandits.service.store import (
     Store,
 )
 
-__all__ = ["LiveExperiment", "Outcome", "PolicyVersion", "digest_text"]
+__all__ = ["LiveExperiment", "Outcome", "PolicyVersion", "constant", "digest_text"]
 
 logger = logging.getLogger("kernelbandits.service")
 
@@ -250,6 +250,7 @@ class LiveExperiment:
             catalog=0 if request.actions is not None else self.items_seq,
             candidates=self._candidates(request, ids, eligible) if explained else None,
             epsilon=self.versions[self.active].epsilon,
+            shadows=self._shadows(id, contexts, ids, eligible, request.k) if mode == "policy" else {},
         )  # fmt: skip
         for model in self.models.values():
             model.decided(id, body)
@@ -276,7 +277,7 @@ class LiveExperiment:
             if body.digest != digest:
                 raise id_reused(id)
             return Outcome([], lambda rows: self.stored_answer(id, digest))  # after the commit of the first one
-        return Outcome([], _constant(self.stored_answer(id, digest)))
+        return Outcome([], constant(self.stored_answer(id, digest)))
 
     def stored_answer(self, id: str, digest: str | None = None) -> DecisionAnswer:
         """The answer of a committed decision, from its row."""
@@ -318,6 +319,23 @@ class LiveExperiment:
             other = self._reference_shares(request, ids, eligible)[places[0].row]
             places[0].p = min(1.0, (1.0 - share) * places[0].p + share * float(other))
         return "policy", places
+
+    def _shadows(
+        self, id: str, contexts: Any, ids: list[str], eligible: NDArray[np.bool_] | None, k: int
+    ) -> dict[str, list[Ranked]]:
+        """What each version in shadow would have chosen; one that cannot choose is left out."""
+        found: dict[str, list[Ranked]] = {}
+        names = ids_of(contexts, ids)
+        for name, model in self.models.items():
+            if name == self.active:
+                continue
+            try:
+                chosen = model.choose(id, contexts, ids=names, eligible=eligible, k=k)
+            except Exception:  # the decision of the active version stands
+                logger.exception("policy %s of experiment %r could not choose in shadow", name, self.name)
+                continue
+            found[name] = [ranked(place_of(decision, ids[int(decision.action)])) for decision in chosen]
+        return found
 
     def _candidates(self, request: DecisionRequest, ids: list[str], eligible: NDArray[np.bool_] | None) -> list[Ranked]:
         """Every eligible action, with its probability to be chosen: by the policy, the holdout or while paused."""
@@ -655,7 +673,7 @@ class LiveExperiment:
         waiting = [entry for entry in due if entry.status == "waiting"]
         drafts = self._close(opened, "window", now) if opened else []
         drafts += self._close(waiting, "discarded", now) if waiting else []
-        return Outcome(drafts, _constant(None))
+        return Outcome(drafts, constant(None))
 
     def _close(self, entries: list[Entry], reason: str, now: float) -> list[Draft]:
         """Close decisions, and learn what they are to be learned with."""
@@ -762,15 +780,20 @@ class LiveExperiment:
                 heappush(self._heap, (entry.closes_at, entry.id))
 
     def add_similarities(self, block: Any, now: float) -> Outcome:
-        """Check a block of a similarity table; it is applied after its commit."""
+        """Check a block of a similarity table; it is applied after its commit. A stored block is answered again."""
         table = table_of(self.model.policy)
+        packed = encode(block)
+        for row in self._store.rows(self.name, types=("similarities",)):
+            if row.body == packed:
+                return Outcome([], constant({"seq": row.seq, "n_items": len(table), "replayed": True}))
         trial = type(table).unpack(*table.pack())
         report = extend_table(trial, block)
         if report is None:
             reject_indefinite(trial.values)
-        draft = Draft(self.name, "similarities", "", now, encode(block))
+        draft = Draft(self.name, "similarities", "", now, packed)
         found = None if report is None else {name: getattr(report, name) for name in type(report).__annotations__}
-        return Outcome([draft], lambda rows: {"seq": rows[0].seq, "n_items": len(trial), "repair": found})
+        answer = {"n_items": len(trial), "repair": found, "replayed": False}
+        return Outcome([draft], lambda rows: {"seq": rows[0].seq, **answer})
 
     def info(self) -> dict[str, Any]:
         """Settings and state, as plain values."""
@@ -805,12 +828,17 @@ def answer_of(
     id: str, body: DecisionBody, seq: int, *, replayed: bool = False, status: str | None = None
 ) -> DecisionAnswer:
     """The answer to a decision request, from its row."""
-    ranking = [Ranked(place.id, place.mean, place.width, place.score, place.p) for place in body.places]
+    ranking = [ranked(place) for place in body.places]
     return DecisionAnswer(
         decision_id=id, action_id=body.places[0].id, propensity=body.places[0].p, seq=seq, policy=body.policy,
         policy_seq=body.policy_seq, ranking=ranking, closes_at=timestamp(body.closes_at), mode=body.mode,
         status=status or body.status, durable="disk", replayed=replayed, candidates=body.candidates,
     )  # fmt: skip
+
+
+def ranked(place: Place) -> Ranked:
+    """A chosen action as it is answered."""
+    return Ranked(place.id, place.mean, place.width, place.score, place.p)
 
 
 def reward_answer(id: str, body: RewardBody, seq: int, *, replayed: bool = False) -> RewardAnswer:
@@ -857,7 +885,8 @@ def _fraction(seed: int, text: str) -> float:
     return seed_of(seed, text) / 2.0**64
 
 
-def _constant(value: Any) -> Callable[[list[Row]], Any]:
+def constant(value: Any) -> Callable[[list[Row]], Any]:
+    """An answer that does not depend on the rows that are committed."""
     return lambda rows: value
 
 
@@ -868,4 +897,4 @@ def _extend(learn: LearnBody, more: LearnBody) -> None:
 
 def _slim(body: DecisionBody) -> DecisionBody:
     """A body without what learning does not need."""
-    return msgspec.structs.replace(body, request=None, candidates=None)
+    return msgspec.structs.replace(body, request=None, candidates=None, shadows={})

@@ -80,6 +80,7 @@ class _Decision(Struct):
     status: str
     n_actions: int
     request: _Request | None = None
+    shadows: dict[str, list[_Id]] = {}
 
 
 _decoder = msgspec.json.Decoder(_Decision)
@@ -149,6 +150,7 @@ class Insight:
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._actions: OrderedDict[str, _Action] = OrderedDict()
         self._recent: deque[tuple[str, _Decision, float]] = deque(maxlen=RECENT)
+        self._shadows: dict[str, list[int]] = {}  # decisions, and those with the same choice, per version in shadow
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
@@ -177,6 +179,11 @@ class Insight:
         self.health["deferred"] += body.status == "waiting"
         self._recent.append((row.id, body, row.at))
         first = body.places[0]
+        chosen = [place.id for place in body.places]
+        for name, places in body.shadows.items():
+            counts = self._shadows.setdefault(name, [0, 0])
+            counts[0] += 1
+            counts[1] += [place.id for place in places] == chosen
         _remember(self._known, row.id, _Known(row.at, body.mode, first.id, first.mean))
         for one in (body.request and body.request.actions) or ():
             self._action(one.id, row.at).offered += 1
@@ -277,6 +284,7 @@ class Insight:
             "funnel": self._funnel(n),
             "delays": [{"up_to": end, "n": count} for end, count in zip((*DELAYS, None), self.delays, strict=True)],
             "recent": [self._decided(*one) for one in reversed(self._recent)],
+            "shadows": {name: {"n": n, "same": same} for name, (n, same) in self._shadows.items()},
         }
 
     def _comparison(self) -> dict[str, Any]:

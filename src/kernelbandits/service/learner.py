@@ -24,7 +24,7 @@ import msgspec
 
 from kernelbandits.errors import KernelBanditError, SavedFileError
 from kernelbandits.service.clock import JUMP, Clock
-from kernelbandits.service.experiment import LiveExperiment, Outcome, PolicyVersion, answer_of
+from kernelbandits.service.experiment import LiveExperiment, Outcome, PolicyVersion, answer_of, constant
 from kernelbandits.service.model import MODEL_ROWS, Fold, Model, build_policy
 from kernelbandits.service.problems import Problem, problem_of
 from kernelbandits.service.schemas import (
@@ -528,6 +528,8 @@ class Learner:
         def work() -> Outcome:
             experiment = self.experiment(name)
             outcome = experiment.add_similarities(block, self.clock.now())
+            if not outcome.drafts:
+                return outcome
 
             def reply(rows: list[Row]) -> Any:
                 for model in experiment.models.values():
@@ -542,11 +544,18 @@ class Learner:
     # -- policy versions ---------------------------------------------------------------------------------------------
 
     def add_version(self, name: str, description: dict[str, Any], epsilon: float | None, note: str) -> Future[Any]:
-        """Register a version; it is then built by a replay in another process (`adopt`)."""
+        """Register a version; it is then built by a replay in another process (`adopt`).
+
+        The same request again is answered with the version that exists, unless that is retired.
+        """
 
         def work() -> Outcome:
             experiment = self.experiment(name)
             share = experiment.spec.epsilon if epsilon is None else epsilon
+            wanted = (description, share, note)
+            for version in experiment.versions.values():
+                if (version.description, version.epsilon, version.note) == wanted and version.status != "retired":
+                    return Outcome([], constant({**version.to_dict(), "replayed": True}))
             policy = build_policy(description, experiment.spec, share)
             if not policy.learns_from_any_action:
                 raise Problem(
@@ -560,7 +569,7 @@ class Learner:
 
             def reply(rows: list[Row]) -> Any:
                 apply_setting(experiment, rows[0], body)
-                return {**experiment.versions[id].to_dict(), "seq": rows[0].seq}
+                return {**experiment.versions[id].to_dict(), "seq": rows[0].seq, "replayed": False}
 
             return Outcome([draft], reply)
 

@@ -274,6 +274,7 @@ class DecisionBody(Struct, omit_defaults=True):
     catalog: int = 0
     candidates: list[Ranked] | None = None
     epsilon: float = 0.0
+    shadows: dict[str, list[Ranked]] = {}
 
 
 class RewardBody(Struct, omit_defaults=True):

@@ -536,6 +536,8 @@ def test_a_new_version_is_built_by_replay_learns_in_shadow_and_is_activated(tmp_
             return found["status"] == "shadow"
 
         eventually(is_built)
+        again = client.request("POST", "/v1/experiments/news/policies", {"policy": wide, "note": "wider"})
+        assert (again["id"], again["status"], again["replayed"]) == ("p2", "shadow", True)
         activated = client.request("POST", "/v1/experiments/news/policies/p2/activate")
         assert activated["active"] == "p2"
         assert client.decide("news", ACTIONS, id="d20")["policy"] == "p2"
@@ -559,6 +561,38 @@ def test_a_new_version_is_built_by_replay_learns_in_shadow_and_is_activated(tmp_
             client.request("POST", "/v1/experiments/news/policies/p2/activate")
         with pytest.raises(ServiceError, match="not-found"):
             client.request("POST", "/v1/experiments/news/evaluations", {"policy": "p9"})
+
+
+def test_a_version_in_shadow_scores_without_acting(tmp_path):
+    with served(tmp_path) as service:
+        client = service.client
+        client.create("news", ROWS, epsilon=0.0)
+        client.act("news", "start")
+        client.decide("news", ACTIONS, id="before")
+        client.reward("news", "before", 1.0)
+        bold = {**ROWS, "exploration": 50.0}
+        client.request("POST", "/v1/experiments/news/policies", {"policy": bold})
+        eventually(lambda: "p2" in service.learner.experiments["news"].models)
+
+        answers = [client.decide("news", ACTIONS, id=f"d{number}", k=1 + number % 2) for number in range(6)]
+
+        stored = [client.request("GET", f"/v1/experiments/news/decisions/d{number}") for number in range(6)]
+        for answer, found in zip(answers, stored, strict=True):
+            assert (answer["policy"], list(found["shadows"])) == ("p1", ["p2"])
+            assert [one["id"] for one in found["ranking"]] == [one["id"] for one in answer["ranking"]]
+            assert len(found["shadows"]["p2"]) == len(answer["ranking"])
+            assert found["shadows"]["p2"][0]["p"] == 1.0
+        same = [
+            [one["id"] for one in found["shadows"]["p2"]] == [one["id"] for one in found["ranking"]] for found in stored
+        ]
+        assert not all(same)  # it explores where the active version exploits
+        summary = client.request("GET", "/v1/experiments/news/summary")
+        assert summary["shadows"] == {"p2": {"n": 6, "same": sum(same)}}
+        assert client.request("GET", "/v1/experiments/news/decisions/before")["shadows"] == {}
+        check(service.learner)  # a replay gives the same record
+        client.act("news", "pause")
+        client.decide("news", ACTIONS, id="paused")
+        assert client.request("GET", "/v1/experiments/news/decisions/paused")["shadows"] == {}
 
 
 def test_parquet_asks_for_pyarrow_where_it_is_not_installed(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from kernelbandits import KernelUCB
 from kernelbandits.service.experiment import Outcome
 from kernelbandits.service.learner import replay
 from kernelbandits.service.log import audit_choices
+from kernelbandits.service.model import Model
 from kernelbandits.service.problems import Problem
 from kernelbandits.service.schemas import Action, Block, DecisionRequest, ExperimentChange, Items, RewardRequest
 from services import (
@@ -418,6 +419,22 @@ def test_a_catalog_that_changes_is_the_same_live_and_in_a_replay(tmp_path):
         assert list(learner.experiments["e"].items) == items
 
 
+def test_a_version_that_cannot_choose_in_shadow_leaves_the_decision(tmp_path, monkeypatch, caplog):
+    with running(tmp_path) as learner:
+        live = experiment(learner)
+        broken = Model("p2", live.model.policy.copy(), live.spec)
+        monkeypatch.setattr(broken, "choose", lambda *arguments, **named: 1 / 0)
+        monkeypatch.setitem(live.models, "p2", broken)
+
+        assert decide(learner, "d1").mode == "policy"
+
+        settle(learner)
+        assert learner.state == "ready"
+        assert "could not choose in shadow" in caplog.text
+        monkeypatch.undo()
+        check(learner)
+
+
 def test_similarity_only_experiments_grow(tmp_path):
     with running(tmp_path) as learner:
         live = experiment(learner, policy=TABLE)
@@ -425,7 +442,12 @@ def test_similarity_only_experiments_grow(tmp_path):
         reward(learner, decide(learner, "d1", pair).decision_id, 1.0)
 
         new = Block(ids=["c"], to_known=[[0.2, 0.9]], among_new=[[1.0]])
-        assert learner.add_similarities("e", new).result(PATIENCE)["n_items"] == 3
+        added = learner.add_similarities("e", new).result(PATIENCE)
+        assert (added["n_items"], added["replayed"]) == (3, False)
+        n_rows = len(list(learner.store.rows()))
+        again = learner.add_similarities("e", new).result(PATIENCE)
+        assert again == {"seq": added["seq"], "n_items": 3, "replayed": True}
+        assert len(list(learner.store.rows())) == n_rows
         for bad, match in (
             (Block(ids=["d"], to_known=[[0.2, 0.9, 3.0]], among_new=[[1.0]]), "Cauchy"),
             (Block(ids=["d"], to_known=[[0.9, 0.9, -0.9]], among_new=[[1.0]]), "indefinite"),

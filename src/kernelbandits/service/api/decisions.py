@@ -139,6 +139,7 @@ def audit(call: Call, id: str, *, is_explained: bool) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(experiment.stored_answer(id))
     found["at"] = row.at
     found["learned"] = None if entry.learned is None else msgspec.json.decode(entry.learned)
+    found["shadows"] = msgspec.to_builtins(body.shadows)
     found["request"] = None if body.request is None else msgspec.to_builtins(body.request)
     found["rewards"] = [
         {"id": one.id, "seq": one.seq, "value": one.value, "place": one.place, "ignored": one.is_late}

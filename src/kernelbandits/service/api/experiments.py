@@ -102,10 +102,15 @@ async def put_similarities(call: Call) -> Any:
 
 
 async def add_policy(call: Call) -> Any:
-    """Add a version of the policy; it is built by a replay of the log in another process, then learns in shadow."""
+    """Add a version of the policy; it is built by a replay of the log in another process, then learns in shadow.
+
+    The same request again is answered with the version that exists, and repeats a replay that failed.
+    """
     learner, given = call.service.learner, call.body
     found = await asyncio.wrap_future(learner.add_version(call.experiment, given.policy, given.epsilon, given.note))
-    call.service.build(call.experiment, found["id"])
+    has_failed = call.service.build_errors.pop((call.experiment, found["id"]), None) is not None
+    if has_failed or not found["replayed"]:
+        call.service.build(call.experiment, found["id"])
     return found
 
 
