@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import kernelbandits as kb
-from benchmarks.machine import load, machine, versions
+from benchmarks.machine import load, machine, resident, versions
 from kernelbandits._threads import limit_blas
 from kernelbandits.environments import Bump, Chessboard, Classification, StepDiagonal, datasets
 from kernelbandits.environments.base import WorldWithHistory
@@ -183,7 +183,7 @@ def _telescope(path: Path) -> tuple[np.ndarray[Any, Any], list[str]]:
 
 
 def measure(problem: Problem, method: str, seed: int, horizon: int) -> dict[str, Any]:
-    """Play one method; regret, seconds and bytes at the checkpoints, and the largest inflation of any round."""
+    """Play one method; regret, seconds and memory at the checkpoints, and the largest inflation of any round."""
     policy, regret, seconds, inflation = problem.policy(method, seed), 0.0, 0.0, 1.0
     rows: list[dict[str, float]] = []
     t = 0
@@ -204,7 +204,8 @@ def measure(problem: Problem, method: str, seed: int, horizon: int) -> dict[str,
         if certificate is not None:
             inflation = max(inflation, certificate.inflation)
         if t in CHECKPOINTS or t == horizon:
-            rows.append({"round": t, "regret": regret, "seconds": seconds, "bytes": _bytes_of(policy)})
+            row = {"round": t, "regret": regret, "seconds": seconds, "resident": resident(), "bytes": _bytes_of(policy)}
+            rows.append(row)
         if t == horizon:
             break
     atoms = policy.posterior.size if certificate is None else certificate.n_atoms
@@ -234,7 +235,7 @@ def page(results: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
         at = min(runs[0]["rows"][-1]["round"], *(run["rows"][-1]["round"] for run in runs))
         ends = [next(row for row in run["rows"] if row["round"] == at) for run in runs]
         regret, seconds = np.mean([row["regret"] for row in ends]), np.mean([row["seconds"] for row in ends])
-        ratio = _ratio(results, name, runs, at)
+        ratio = _ratio(results, name, runs, at) + _spread(results, name, runs, at)
         atoms = np.mean([run["atoms"] for run in runs])
         factors = [run["inflation"] for run in runs if "inflation" in run]
         inflation = f"{max(factors):.3g}" if len(factors) == len(runs) else ""
@@ -291,13 +292,14 @@ INTRODUCTION: Final = """Written by `python -m benchmarks.long_histories` from `
 KernelUCB, exact and with budgets, and the published approximations (the number is the oversampling of EKUCB and BKB and
 the threshold of BBKB and CBBKB). Nothing is frozen: every reward is learned. Seconds are processor seconds of `choose`
 and `learn` on one thread. "Of exact" is the regret divided by that of the exact policy over the same rounds and seeds,
-where that was measured. The problems: the streams of [Results](../results.md) (shuttle, adult, MNIST as pairs with the
-disjoint kernel, exploration sqrt(0.1); the titles of agnews), the MAGIC gamma telescope (two actions, 20 columns,
-Matérn ½; UCI), synthetic streams, and the settings of EK-UCB and BBKB, whose exact rows [Results](../results.md) has
-beside a reference. "Inflation" is the largest 1 + sqrt(residual/γ) of any round and seed: how far the certificate
-allows the posterior to be from the exact one. At 1.00 the choices should be those of the exact policy; far above it the
-certificate claims nothing about regret. The machine was shared with many programs, which compete for caches and memory,
-so seconds are upper bounds; compiled kernels were loaded before."""
+where that was measured, and the smallest and largest ratio of one seed; a row of one seed is a single draw. The
+problems: the streams of [Results](../results.md) (shuttle, adult, MNIST as pairs with the disjoint kernel, exploration
+sqrt(0.1); the titles of agnews), the MAGIC gamma telescope (two actions, 20 columns, Matérn ½; UCI), synthetic streams,
+and the settings of EK-UCB and BBKB, whose exact rows [Results](../results.md) has beside a reference. "Inflation" is
+the largest 1 + sqrt(residual/γ) of any round and seed: how far the certificate allows the posterior to be from the
+exact one. At 1.00 the choices should be those of the exact policy; far above it the certificate claims nothing about
+regret. The machine was shared with many programs, which compete for caches and memory, so seconds are upper bounds;
+compiled kernels were loaded before."""
 
 
 def _grouped(results: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -319,6 +321,12 @@ def _ratio(results: Sequence[dict[str, Any]], name: str, runs: Sequence[dict[str
     own = {run["seed"]: row["regret"] for run in runs for row in run["rows"] if row["round"] == at}
     shared = [seed for seed in own if exact.get(seed)]
     return f"{sum(own[seed] for seed in shared) / sum(exact[seed] for seed in shared):.3f}" if shared else ""
+
+
+def _spread(results: Sequence[dict[str, Any]], name: str, runs: Sequence[dict[str, Any]], at: int) -> str:
+    """Smallest and largest ratio of one seed."""
+    single = [ratio for run in runs if (ratio := _ratio(results, name, [run], at))]
+    return f" ({min(single)} to {max(single)})" if len(single) > 1 and runs[0]["method"] != "exact" else ""
 
 
 CERTIFIED: Final = 1.05
@@ -353,10 +361,12 @@ def _growth(results: Sequence[dict[str, Any]]) -> list[str]:
         regret = np.log([row["regret"] for row in rows])
         exponents = [float(np.polyfit(rounds, values, 1)[0]) for values in (seconds, regret)]
         sizes = [row["bytes"] / 1e6 for row in rows if row["bytes"]]
+        held = [row["resident"] / 1e6 for row in rows if row.get("resident")]
+        process = f", the process {min(held):.0f} to {max(held):.0f} MB" if held else ""
         lines.append(
             f"- {run['problem']}, {run['method']}, rounds {rows[0]['round']:,} to {rows[-1]['round']:,}: time grows as "
-            f"T^{exponents[0]:.2f}, regret as T^{exponents[1]:.2f}; a copy takes {min(sizes, default=0):.1f} to "
-            f"{max(sizes, default=0):.1f} MB."
+            f"T^{exponents[0]:.2f}, regret as T^{exponents[1]:.2f}; a copy of the model takes "
+            f"{min(sizes, default=0):.1f} to {max(sizes, default=0):.1f} MB{process}."
         )
     return lines
 

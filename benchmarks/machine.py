@@ -11,7 +11,7 @@ from typing import Final
 
 import kernelbandits
 
-__all__ = ["load", "machine", "versions"]
+__all__ = ["load", "machine", "resident", "versions"]
 
 PACKAGES: Final = (
     "numpy",
@@ -52,6 +52,12 @@ def versions() -> dict[str, str]:
 def load() -> float:
     """Load average of the last minute; nan where the system has none."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds; 0 where the system does not tell."""
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages.exists() else 0
 
 
 def _processor() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from functools import partial
-from math import isnan, nan, prod
+from math import inf, isnan, nan, prod, sqrt
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -18,6 +18,7 @@ from kernelbandits.errors import CannotSave, DecisionError
 __all__ = [
     "TIE_SLACK",
     "TIE_TOLERANCE",
+    "Certificate",
     "Decision",
     "Indices",
     "ItemId",
@@ -403,6 +404,46 @@ class Plays:
         return len(self.action)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Bounds on the difference between a Nyström posterior and the exact one, computed from the dictionary.
+
+    With K the Gram matrix of all observations, K̃ that of their projections and y the rewards.
+    """
+
+    n_atoms: int
+    """Size of the dictionary."""
+
+    residual: float
+    """Σ k(x, x) − ‖z(x)‖² over all observations: an upper bound on ‖K − K̃‖."""
+
+    regularization: float
+
+    log_det_gain: tuple[float, float]
+    """Lower and upper bound on ln det(I + K/γ)."""
+
+    misfit: float
+    """Upper bound on ‖y − mean‖ over the observations."""
+
+    has_history: bool
+    """Whether the observed points are stored. If not, the dictionary is fixed."""
+
+    @property
+    def width_ratio(self) -> tuple[float, float]:
+        """Bounds on exact width / width at every point.
+
+        With r = residual/γ, C lies within (1 ± (2 sqrt(r) + r)) C̃, because ‖C̃^(-½) P Φᵀ‖ ≤ 1 and ‖Φ(I − P)‖² ≤ rγ.
+        """
+        share = self.residual / self.regularization
+        spread = 2.0 * sqrt(share) + share
+        return 1.0 / sqrt(1.0 + spread), inf if spread >= 1.0 else 1.0 / sqrt(1.0 - spread)
+
+    @property
+    def inflation(self) -> float:
+        """Factor on the term sqrt(γ) B of an interval that holds for the exact posterior: 1 + sqrt(residual/γ)."""
+        return 1.0 + sqrt(self.residual / self.regularization)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Prediction:
     """Mean reward and confidence width of each point; width includes γ^(-1/2) and is never a variance."""
@@ -419,9 +460,13 @@ class Prediction:
     """Certified bound, per point, on the difference of mean and width from their exact values; None if these differ by
     rounding only."""
 
+    certificate: Certificate | None = None
+    """The terms of `error`, which hold for all points; None where `error` is."""
+
     def at(self, part: slice) -> Prediction:
         """Prediction of some of the points."""
-        return Prediction(self.mean[part], self.width[part], None if self.error is None else self.error[part])
+        error = None if self.error is None else self.error[part]
+        return Prediction(self.mean[part], self.width[part], error, self.certificate)
 
     def upper(self, exploration: float) -> Vector:
         """Mean + exploration · width."""

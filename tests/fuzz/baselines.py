@@ -741,9 +741,7 @@ INTERFACE = "an interface"
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("kernels.Ids", "kernels.Rows", "kernels.Sets", "kernels.Strings"), "has no arguments"),
     **dict.fromkeys(("kernels.Kernel", "kernels.KernelLike", "kernels.PointKind"), INTERFACE),
-    **dict.fromkeys(
-        ("kernels.RepairReport", "posterior.Certificate", "posterior.KernelFit", "posterior.Probabilities"), RESULT
-    ),
+    **dict.fromkeys(("kernels.RepairReport", "posterior.KernelFit", "posterior.Probabilities"), RESULT),
     **dict.fromkeys(("posterior.Pending", "posterior.Placed"), INSIDE),
     **dict.fromkeys(("posterior.Capabilities", "posterior.Dictionary"), INTERFACE),
     **dict.fromkeys(("posterior.Posterior", "posterior.PosteriorFactory"), INTERFACE),
@@ -780,7 +778,8 @@ LEFT_OUT: dict[str, str] = {
     "policies.experts.GreedyRidge": "made by `taught`, which is called",
     "adapters.VowpalLog": RESULT,
     **dict.fromkeys(("types.Decision", "types.Slate"), "checked where it is learned: see test_odd_decisions.py"),
-    **dict.fromkeys(("types.Plays", "types.Prediction", "types.SelectionCost", "types.StageStep"), RESULT),
+    **dict.fromkeys(("types.Certificate", "types.Plays", "types.Prediction"), RESULT),
+    **dict.fromkeys(("types.SelectionCost", "types.StageStep"), RESULT),
     **dict.fromkeys(
         ("types.Indices", "types.ItemId", "types.Matrix", "types.Parameters", "types.Point",
          "types.Seed", "types.TIE_SLACK", "types.TIE_TOLERANCE", "types.Vector"), "a type or a constant",

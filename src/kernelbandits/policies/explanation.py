@@ -13,7 +13,7 @@ from kernelbandits._text import array_text, encodable, html_table, repr_of_field
 from kernelbandits.errors import InvalidReward
 from kernelbandits.kernels.composite import constant_in
 from kernelbandits.posterior import Posterior
-from kernelbandits.types import Pairs, Point, Points, Prediction
+from kernelbandits.types import Certificate, Pairs, Point, Points, Prediction
 from kernelbandits.validation import check_int
 
 __all__ = ["Contribution", "Explanation", "explanation_of"]
@@ -78,6 +78,9 @@ class Explanation:
     error: float | None = None
     """Certified bound on the difference of mean and width from those of all observations; None if they are exact."""
 
+    certificate: Certificate | None = None
+    """The terms of `error`."""
+
     @property
     def score(self) -> float:
         """Mean + bonus."""
@@ -121,8 +124,14 @@ class Explanation:
         return frame_of(self.to_columns(), kind)
 
     def _sentence(self) -> str:
-        return self._score_sentence() + (
-            "" if self.error is None else f" A dictionary approximates it: mean and width are within {self.error:.3g}."
+        known = self.certificate
+        if self.error is None or known is None:
+            return self._score_sentence()
+        low, high = known.log_det_gain
+        return (
+            f"{self._score_sentence()} A dictionary of {known.n_atoms:,} points approximates it: mean and width are "
+            f"within {self.error:.3g} (residual {known.residual:.3g}, inflation {known.inflation:.3g}, "
+            f"log-determinant {low:.4g} to {high:.4g})."
         )
 
     def _score_sentence(self) -> str:
@@ -190,11 +199,14 @@ def explanation_of(
     if prediction is None:
         prediction = posterior.predict(point)
     mean, width = float(prediction.mean[0]), float(prediction.width[0])
-    error = None if prediction.error is None else float(prediction.error[0])
+    error, certificate = None if prediction.error is None else float(prediction.error[0]), prediction.certificate
     most = check_int(most, "The number of past actions", least=0)
     constant = constant_in(posterior.kernel)
     if not posterior.size:
-        return Explanation(mean=mean, width=width, exploration=exploration, bonus=exploration * width, error=error)
+        return Explanation(
+            mean=mean, width=width, exploration=exploration, bonus=exploration * width, error=error,
+            certificate=certificate,
+        )  # fmt: skip
     past, weights, counts, sums = posterior.support()
     # With k = k₀ + c the mean Σ weight · k is c Σ weight, the same for every action, and Σ weight · k₀.
     similarity = posterior.kernel.gram(past, point)[:, 0] - constant
@@ -230,6 +242,7 @@ def explanation_of(
         remainder=mean - usual - sum(part.effect for part in contributions),
         remainder_share=float(shares[order[most:]].sum()) + abs(merged) / total,
         error=error,
+        certificate=certificate,
     )
 
 

@@ -36,7 +36,7 @@ from kernelbandits.posterior.factory import (
 from kernelbandits.posterior.logistic import LogisticPosterior, Probabilities
 from kernelbandits.posterior.low_rank import LowRankPosterior
 from kernelbandits.posterior.model_selection import KernelFit, fit_kernel
-from kernelbandits.posterior.nystroem import Certificate, NystroemPosterior
+from kernelbandits.posterior.nystroem import NystroemPosterior
 from kernelbandits.posterior.parameter_search import Refit, optimize_kernel
 from kernelbandits.posterior.pending import Pending, Placed
 from kernelbandits.posterior.per_label import PartitionedPosterior, PerActionPosterior
@@ -46,7 +46,6 @@ __all__ = [
     "AutoPosterior",
     "BatchedResampling",
     "Capabilities",
-    "Certificate",
     "DevicePosterior",
     "Dictionary",
     "ExactPosterior",

@@ -271,6 +271,12 @@ class Projection:
         """θ = G⁻¹ b: weights of the coordinates in the mean."""
         return self._factor.solve_transposed(self._target[:, None].copy())[:, 0]
 
+    def distance(self, weights: Vector) -> float:
+        """‖θ − weights‖ in the norm of G."""
+        change, size = self.weights - weights, self.size
+        buffered = self._buffered[: self._n_buffered, :size] @ change
+        return sqrt(max(float(change @ self._precision[:size, :size] @ change + buffered @ buffered), 0.0))
+
     @property
     def dual_weights(self) -> Vector:
         """α = L⁻ᵀ θ: mean = Σ α k(x, atom)."""

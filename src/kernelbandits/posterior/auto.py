@@ -20,11 +20,11 @@ from kernelbandits.posterior.device import Device
 from kernelbandits.posterior.dictionaries import ResidualDictionary, checked_accuracy, checked_budget
 from kernelbandits.posterior.exact import ExactPosterior
 from kernelbandits.posterior.low_rank import LowRankPosterior
-from kernelbandits.posterior.nystroem import Certificate, NystroemPosterior
+from kernelbandits.posterior.nystroem import NystroemPosterior
 from kernelbandits.posterior.observations import Observations
 from kernelbandits.posterior.primal import PrimalPosterior
 from kernelbandits.posterior.recorded import RecordedPosterior
-from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, Vector
+from kernelbandits.types import Certificate, Indices, Matrix, Points, Prediction, Selection, Vector
 
 __all__ = ["AutoPosterior"]
 

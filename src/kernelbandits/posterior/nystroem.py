@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 from typing import Any, Final, NamedTuple
 
@@ -23,10 +22,10 @@ from kernelbandits.posterior.device import Device
 from kernelbandits.posterior.dictionaries import Dictionary, OnlineRowSampling, ResidualDictionary
 from kernelbandits.posterior.observations import EMPTY_SHARE, NOTHING, Batch, Observations
 from kernelbandits.posterior.recorded import RecordedPosterior, saved_totals
-from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
+from kernelbandits.types import Certificate, Indices, Matrix, Points, Prediction, Vector
 from kernelbandits.validation import check_int, short_repr
 
-__all__ = ["Certificate", "NystroemPosterior"]
+__all__ = ["NystroemPosterior"]
 
 BLOCK: Final = 256
 """Points that enter at once."""
@@ -58,46 +57,6 @@ class _Queried(NamedTuple):
 
 
 NOT_QUERIED: Final = _Queried([], None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """Bounds on the difference between a Nyström posterior and the exact one, computed from the dictionary.
-
-    With K the Gram matrix of all observations, K̃ that of their projections and y the rewards.
-    """
-
-    n_atoms: int
-    """Size of the dictionary."""
-
-    residual: float
-    """Σ k(x, x) − ‖z(x)‖² over all observations: an upper bound on ‖K − K̃‖."""
-
-    regularization: float
-
-    log_det_gain: tuple[float, float]
-    """Lower and upper bound on ln det(I + K/γ)."""
-
-    misfit: float
-    """Upper bound on ‖y − mean‖ over the observations."""
-
-    has_history: bool
-    """Whether the observed points are stored. If not, the dictionary is fixed."""
-
-    @property
-    def width_ratio(self) -> tuple[float, float]:
-        """Bounds on exact width / width at every point.
-
-        With r = residual/γ, C lies within (1 ± (2 sqrt(r) + r)) C̃, because ‖C̃^(-½) P Φᵀ‖ ≤ 1 and ‖Φ(I − P)‖² ≤ rγ.
-        """
-        share = self.residual / self.regularization
-        spread = 2.0 * sqrt(share) + share
-        return 1.0 / sqrt(1.0 + spread), inf if spread >= 1.0 else 1.0 / sqrt(1.0 - spread)
-
-    @property
-    def inflation(self) -> float:
-        """Factor on the term sqrt(γ) B of an interval that holds for the exact posterior: 1 + sqrt(residual/γ)."""
-        return 1.0 + sqrt(self.residual / self.regularization)
 
 
 class NystroemPosterior(RecordedPosterior):
@@ -174,6 +133,7 @@ class NystroemPosterior(RecordedPosterior):
         self.n_merged = 0
         self._n_drawn = 0  # calls of `uniforms`
         self._merged_squares = 0.0  # Σ reward² of the observations that are not stored, or more
+        self._repeated_squares: float | None = None  # the part of points that were dropped with repeats; None: no such
         self._merged_trace = self._merged_residual = 0.0
         self._atom_counts: Vector = NOTHING  # of observations that are not stored, exactly at the atoms
         self._atom_sums: Vector = NOTHING
@@ -202,7 +162,8 @@ class NystroemPosterior(RecordedPosterior):
         names = (
             "_projection", "_rows", "_left", "_prior", "_n_rows", "_scales", "_sampler", "_batch_factor",
             "_batch_precision", "_batch_weights", "_spent", "has_history", "n_merged", "_n_drawn", "_merged_squares",
-            "_merged_trace", "_merged_residual", "_atom_counts", "_atom_sums", "record", "_largest_similarity",
+            "_repeated_squares", "_merged_trace", "_merged_residual", "_atom_counts", "_atom_sums", "record",
+            "_largest_similarity",
         )  # fmt: skip
         now = vars(self)
         before = {name: now[name] for name in names}
@@ -283,7 +244,8 @@ class NystroemPosterior(RecordedPosterior):
         self.n_merged += int(counts.sum())
         self._merged_residual = max(0.0, self._merged_residual + float(counts @ located.residual))
         self._merged_trace = max(0.0, self._merged_trace + float(counts @ located.prior))
-        self._merged_squares = min(max(0.0, self._merged_squares + squares), LARGEST_SQUARE)
+        if self._merged_squares < LARGEST_SQUARE:
+            self._merged_squares = min(max(0.0, self._merged_squares + squares), LARGEST_SQUARE)
         at_atoms = [(place, self._atoms[key]) for place, key in enumerate(keys) if key in self._atoms]
         if at_atoms:
             self._atom_counts, self._atom_sums = self._atom_counts.copy(), self._atom_sums.copy()
@@ -508,6 +470,9 @@ class NystroemPosterior(RecordedPosterior):
             self._admit_some(self._stored(candidates), self._prior[candidates], 0.0)
         counts, sums = self._totals()
         self._merged_squares = min(self._squares, LARGEST_SQUARE)
+        repeated = counts > 1.0
+        if repeated.any():
+            self._repeated_squares = min(float((sums[repeated] ** 2 / counts[repeated]).sum()), LARGEST_SQUARE)
         self._merged_residual, self._merged_trace = self.residual, self._trace
         self.n_merged = self.record.n_observations
         slots = {key: slot for slot, key in enumerate(self.kernel.kind.keys(self.record.points))}
@@ -535,8 +500,11 @@ class NystroemPosterior(RecordedPosterior):
             changes = after - before
             moments = self._projection.moments + located.coordinates @ changes
         self._projection.retarget(moments)
-        # Of repeated points only the sum of squares of their means may be known: a bound that holds for either.
-        squares = (sqrt(self._merged_squares) + float(np.abs(changes).sum())) ** 2 - self._merged_squares
+        with np.errstate(over="ignore", invalid="ignore"):
+            grown = after**2 - before**2
+            squares = float(grown.sum())
+            if self._repeated_squares is not None:  # any of these may be of repeated or of other points
+                squares = float(np.maximum(grown, 0.0).sum()) + self._widen_repeated(changes)
         self._count(self.kernel.kind.keys(points), located, np.zeros(len(changes)), changes, squares)
 
     def remove(self, points: Points, rewards: ArrayLike, *, numbers: Sequence[int | None] = ()) -> None:
@@ -554,8 +522,22 @@ class NystroemPosterior(RecordedPosterior):
                 "These observations cannot all have been learned: without them, fewer than none would be left of some "
                 "point. Only what was learned can be removed."
             )
-        squares = (sqrt(2.0 * self._merged_squares) + float(np.abs(values).sum())) ** 2 - self._merged_squares
+        with np.errstate(over="ignore"):
+            squares = -float(values @ values)
+            if self._repeated_squares is not None:
+                squares = self._widen_repeated(values, n_removed=len(values))
         self._count(self.kernel.kind.keys(points), located, -ones, -values, squares)
+
+    def _widen_repeated(self, changes: Vector, *, n_removed: int = 0) -> float:
+        """Bound the squared length of the mean rewards of repeated points after these changes; return its growth.
+
+        Of s²/n only the sum over all points is known. With k of n observations removed s²/(n − k) ≤ (1 + k) s²/n.
+        """
+        before = self._repeated_squares
+        assert before is not None
+        largest = (sqrt((1.0 + n_removed) * before) + float(np.abs(changes).sum())) ** 2
+        self._repeated_squares = min(largest, LARGEST_SQUARE)
+        return self._repeated_squares - before
 
     def _observations_removed(self) -> None:
         self._mark()
@@ -637,7 +619,8 @@ class NystroemPosterior(RecordedPosterior):
             self._queried = _Queried(self.kernel.kind.keys(points), located)
         check_no_overflow(mean, squared)
         width = np.sqrt(squared)
-        return Prediction(mean, width, self._error(width, prior))
+        certificate = self._certificate()
+        return Prediction(mean, width, self._error(certificate, width, prior), certificate)
 
     def _answer(self, located: Located) -> tuple[Vector, Vector]:
         if self._batch_factor is not None and self.dictionary.delays_means:
@@ -650,19 +633,21 @@ class NystroemPosterior(RecordedPosterior):
     def _predict(self, points: Points) -> tuple[Vector, Vector]:
         return self._answer(self._locate(points))
 
-    def _error(self, width: Vector, prior: Vector) -> Vector:
+    def _error(self, certificate: Certificate, width: Vector, prior: Vector) -> Vector:
         """Bound on the difference of mean and width from those of the exact posterior.
 
         With C̃ = PΦᵀΦP + γI and E = Φ(I − P), C (θ̂ − θ̃) = Eᵀ(y − mean), so |difference of means| is at most the exact
-        width times sqrt(residual/γ) · misfit.
+        width times sqrt(residual/γ) · misfit. If the means are those of the start of the batch, θ₀, it is at most the
+        exact width times sqrt(residual/γ) · misfit + ‖θ̃ − θ₀‖_G, since θᵀCθ = θᵀGθ in the span of the dictionary.
         """
-        certificate = self._certificate()
         least, most = certificate.width_ratio
         largest = np.sqrt(prior / self.regularization)
         exact = np.minimum(largest, most * width)
         of_width = np.maximum(width - least * width, exact - width)
-        of_mean = exact * (sqrt(certificate.residual / self.regularization) * certificate.misfit)
-        return np.maximum(of_width, of_mean)
+        factor = sqrt(certificate.residual / self.regularization) * certificate.misfit
+        if self._batch_factor is not None and self.dictionary.delays_means:
+            factor += self._projection.distance(self._batch_weights)
+        return np.maximum(of_width, exact * factor)
 
     @property
     def certificate(self) -> Certificate:
@@ -796,6 +781,7 @@ class NystroemPosterior(RecordedPosterior):
             state |= {
                 "dictionary.count": np.array([self.n_merged], dtype=np.int64),
                 "dictionary.totals": np.array(totals),
+                "dictionary.repeated": np.array([] if self._repeated_squares is None else [self._repeated_squares]),
                 "dictionary.precision": projection.precision,
                 "dictionary.moments": projection.moments.copy(),
                 "dictionary.atom_counts": self._atom_counts.copy(),
@@ -860,6 +846,9 @@ class NystroemPosterior(RecordedPosterior):
         self._atom_counts = saved_array(own, "atom_counts", "f", (size,), least=0.0).copy()
         self._atom_sums = saved_array(own, "atom_sums", "f", (size,)).copy()
         self._merged_residual, self._merged_trace, self._merged_squares = residual, trace, squares
+        # A file without this number may be of repeated points only.
+        repeated = saved_array(own, "repeated", "f", (None,), least=0.0).tolist() if "repeated" in own else [squares]
+        self._repeated_squares = repeated[0] if repeated else None
         self._largest_similarity, self.has_history = largest, False
         with self._clear_errors():
             self._projection.set_sums(precision, moments)

@@ -224,8 +224,11 @@ def test_a_policy_beyond_its_budget_is_explained_with_its_error():
 
     explanation = policy.explain(policy.choose(POINTS[:4]))
 
+    certificate = policy.posterior.certificate
     assert explanation.error > 0.0
-    assert "A dictionary approximates it" in str(explanation)
+    assert explanation.certificate == certificate
+    assert "A dictionary of 10 points approximates it" in str(explanation)
+    assert f"residual {certificate.residual:.3g}, inflation {certificate.inflation:.3g}" in str(explanation)
     exact = kb.KernelUCB(KERNEL, regularization=0.2)
     exact.learn(exact.choose(POINTS[:4]), 1.0)
     assert exact.explain(exact.choose(POINTS[:4])).error is None
