@@ -386,8 +386,10 @@ def content(body, dtype, count, offset):
 def change_content(rng, head, body):
     """Other numbers in an array."""
     dtype, shape, offset = pick(rng, [note for note in notes(head) if 0 not in note[1]])
+    if dtype not in EXTREMES or not all(type(size) is int for size in (*shape, offset)):
+        raise Untouchable  # after an earlier change
     count = int(np.prod(shape, dtype=object))
-    if not (all(type(size) is int for size in (*shape, offset)) and 0 < count < len(body)):
+    if not 0 < count < len(body):
         raise Untouchable
     if not 0 <= offset <= len(body) - count * np.dtype(dtype).itemsize:
         raise Untouchable

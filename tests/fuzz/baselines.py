@@ -682,7 +682,9 @@ TARGETS: dict[str, Target] = {
     ),
     # -- adapters
     "adapters.CachedEncoder": calls(
-        lambda made: tolerant(lambda: made(WORDS)), encoder=lambda: lambda texts: [[len(text)] for text in texts]
+        lambda made: tolerant(lambda: made(WORDS)),
+        ("encoder",),
+        encoder=lambda: lambda texts: [[len(text)] for text in texts],
     ),
     "adapters.CobaEnvironment": calls(
         use_environment, ("points",), environment=lambda: _coba_interactions(), points=lambda: None

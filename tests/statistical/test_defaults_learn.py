@@ -31,8 +31,12 @@ def of_class(policy):
 
 
 POLICIES = {
+    "BBKB": lambda rows, seed: kb.BBKB(KERNEL, seed=seed),
+    "BKB": lambda rows, seed: kb.BKB(KERNEL, seed=seed),
+    "CBBKB": lambda rows, seed: kb.CBBKB(KERNEL, seed=seed),
     "ConfidenceBall": lambda rows, seed: kb.ConfidenceBall(rows),
     "ContextualZooming": lambda rows, seed: kb.ContextualZooming(KERNEL, horizon=HORIZON),
+    "EKUCB": lambda rows, seed: kb.EKUCB(KERNEL, seed=seed),
     "EXP4": lambda rows, seed: kb.EXP4(experts(seed), horizon=HORIZON, seed=seed),
     "EXP4P": lambda rows, seed: kb.EXP4P(experts(seed), horizon=HORIZON, seed=seed),
     "EpochGreedy": of_class(kb.EpochGreedy),
@@ -45,6 +49,7 @@ POLICIES = {
     "KernelThompson": lambda rows, seed: kb.KernelThompson(KERNEL, seed=seed),
     "KernelUCB": lambda rows, seed: kb.KernelUCB(KERNEL),
     "LinUCB": lambda rows, seed: kb.LinUCB(),
+    "MiniBatchGPUCB": lambda rows, seed: kb.MiniBatchGPUCB(KERNEL, noise_variance=0.25),
     "Mixed": lambda rows, seed: kb.Mixed(kb.KernelUCB(KERNEL), epsilon=0.1, seed=seed),
     "OFUL": lambda rows, seed: kb.OFUL(noise_scale=0.5, norm_bound=1.0),
     "PACBayes": lambda rows, seed: kb.PACBayes(rows[:1], n_actions=N_ACTIONS, seed=seed),

@@ -229,7 +229,8 @@ def function_name(function: Any) -> str:
         if len(arguments) > LONGEST_ARGUMENTS:
             arguments = f"digest {sha256(arguments.encode()).hexdigest()[:16]}"
         return f"partial of {function_name(function.func)}({arguments})"
-    named = function if hasattr(function, "__qualname__") else type(function)
+    is_named = hasattr(function, "__qualname__") and hasattr(function, "__module__")  # a generator has no module
+    named = function if is_named else type(function)
     return f"{named.__module__}.{named.__qualname__}"
 
 

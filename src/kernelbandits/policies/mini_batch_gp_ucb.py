@@ -104,7 +104,8 @@ class MiniBatchGPUCB(GPUCB):
         if self._left and key == self._batch_key:
             self._left -= 1
             return
-        squared = decision.width**2
+        width = float(decision.width)
+        squared = width * width  # infinite where `**` overflows
         n_plays = (self.threshold - 1.0) / squared if squared > 0.0 else 1.0  # also for NaN
         self._batch, self._batch_key, self._left = point, key, int(min(max(n_plays, 1.0), 2.0**31)) - 1
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelbandits._saved_state import below, saved_array
 from kernelbandits._transactions import handles_transaction, inside_transaction
-from kernelbandits.errors import InvalidParameter, InvalidReward, NotLearnt, NotSupported
+from kernelbandits.errors import DamagedFile, InvalidParameter, InvalidReward, NotLearnt, NotSupported
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._chunks import blocks
 from kernelbandits.posterior._projection import SMALLEST_RESIDUAL, Located, Projection
@@ -38,6 +38,9 @@ REMEMBERED: Final = 64
 
 HISTORY: Final = 8
 """Multiple of the largest size: at this number of distinct points the dictionary is filled up from them and fixed."""
+
+MOST_DRAWN: Final = 2**62
+"""Largest number of draws in a saved state: later ones must fit, too."""
 
 LARGEST_SQUARE: Final = 1e300
 """Bound on the sum of squared rewards, so that it can be saved; with larger rewards the certificate says nothing."""
@@ -799,6 +802,8 @@ class NystroemPosterior(RecordedPosterior):
         self._mark()
         own = below("dictionary.", state)
         seed, drawn = saved_array(own, "drawn", "i", (2,), least=0)
+        if drawn > MOST_DRAWN:
+            raise DamagedFile(f"The file counts {drawn} draws; at most {MOST_DRAWN} are possible.")
         self.seed, self._n_drawn = int(seed), int(drawn)
         if len(state) == 1:  # nothing was learned
             return

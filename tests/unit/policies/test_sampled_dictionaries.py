@@ -1,6 +1,6 @@
 """The rules of BKB, BBKB, EK-UCB, CBBKB and mini-batch GP-UCB, compared with their definitions."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -186,6 +186,14 @@ def test_a_mini_batch_whose_action_is_not_offered_ends():
 
     assert policy.choose([[0.9, 0.8], [0.5, 0.5]]).action in (0, 1)
     assert policy.probabilities([[0.9, 0.8], [0.1, 0.2]]).tolist() == [0.0, 1.0]
+
+
+def test_a_decision_with_a_huge_width_begins_a_mini_batch_of_one():
+    policy = kb.MiniBatchGPUCB(KERNEL, noise_variance=100.0)
+
+    policy.learn(replace(policy.choose([[0.1, 0.2], [0.9, 0.8]]), width=1e200), 1.0)
+
+    assert policy.choose([[0.9, 0.8], [0.5, 0.5]]).action in (0, 1)
 
 
 @pytest.mark.parametrize("threshold", [1.0, 0.5, float("inf"), float("nan")])

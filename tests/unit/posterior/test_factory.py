@@ -64,6 +64,7 @@ def test_of_a_function_only_the_name_is_known():
     first, second = (describe_posterior(partial(LowRankPosterior, tolerance=tolerance)) for tolerance in (1e-9, 1e-8))
     assert first == {"function": "partial of kernelbandits.posterior.low_rank.LowRankPosterior(tolerance=1e-09)"}
     assert first != second
+    assert describe_posterior(point for point in ()) == {"function": "builtins.generator"}  # it has no module
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits.errors import InvalidContexts, InvalidParameter, InvalidReward, NotLearnt, NotPositiveSemidefinite
+from kernelbandits.errors import (
+    DamagedFile,
+    InvalidContexts,
+    InvalidParameter,
+    InvalidReward,
+    NotLearnt,
+    NotPositiveSemidefinite,
+)
 from kernelbandits.kernels import FromCallable, Gaussian, Linear, Matern
 from kernelbandits.posterior import (
     BatchedResampling,
@@ -352,6 +359,18 @@ def test_a_restored_posterior_continues_as_the_saved_one(rule):
         assert_allclose(found.width, expected.width, rtol=1e-8)
         assert np.array_equal(atoms_of(restored), atoms_of(posterior))
         assert restored.inflation == pytest.approx(posterior.inflation)
+
+
+def test_a_count_of_draws_without_a_next_one_is_damaged():
+    posterior = made(Resampling())
+    learn(posterior, *history(20))
+    state = posterior.state()
+
+    drawn = {**state, "dictionary.drawn": np.array([0, 2**63 - 1])}
+
+    with pytest.raises(DamagedFile, match="draws"):
+        made(Resampling()).restore(drawn)
+    made(Resampling()).restore(state)
 
 
 def test_nearly_dependent_points_enter_the_certificate_and_not_the_process():
