@@ -418,6 +418,7 @@ class Certificate:
     """Σ k(x, x) − ‖z(x)‖² over all observations: an upper bound on ‖K − K̃‖."""
 
     regularization: float
+    """γ of the posterior."""
 
     log_det_gain: tuple[float, float]
     """Lower and upper bound on ln det(I + K/γ)."""

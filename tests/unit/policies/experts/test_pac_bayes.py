@@ -120,9 +120,9 @@ def test_a_decision_about_other_actions_or_states_is_rejected():
     policy = make_policy()
     decision = policy.choose(np.zeros((4, 2)))
 
-    with pytest.raises(DecisionError, match="not there"):
+    with pytest.raises(DecisionError, match="do not exist"):
         policy.learn(replace(decision, memo={**decision.memo, "state": np.array([3])}), 0.5)
-    with pytest.raises(DecisionError, match="not there"):
+    with pytest.raises(DecisionError, match="do not exist"):
         policy.learn(replace(decision, action=4), 0.5)
     with pytest.raises(DecisionError, match="memo"):
         policy.learn(replace(decision, memo={}), 0.5)
