@@ -3,6 +3,9 @@
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const drawn = [];
+const DAY = 86400;
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200]
+  .concat([1, 2, 5, 10, 30, 90, 365].map((days) => days * DAY)); // seconds between two labels of the time axis
 
 function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -22,7 +25,7 @@ function numbers(table) {
 }
 
 function times(chart, ticks) {
-  const isLong = ticks.at(-1) - ticks[0] > 2 * 86400;
+  const isLong = ticks.at(-1) - ticks[0] > 2 * DAY;
   return ticks.map((at) => {
     const text = new Date(at * 1000).toISOString();
     return isLong ? text.slice(5, 10) : ticks.at(-1) - ticks[0] < 60 ? text.slice(11, 19) : text.slice(11, 16);
@@ -40,8 +43,8 @@ function draw(table) {
     width: place.parentElement.clientWidth,
     height: 220,
     tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "UTC"),
-    scales: { y: { range: (chart, low, high) => uPlot.rangeNum(Math.min(low ?? 0, 0), high ?? 1, 0.1, true) } },
-    axes: [{ ...axis, values: times }, { ...axis, size: 60, values: (chart, ticks) => ticks.map(said) }],
+    scales: { y: { range: (chart, low, high) => uPlot.rangeNum(Math.min(low ?? 0, 0), high || (low < 0 ? 0 : 1), 0.1, true) } },
+    axes: [{ ...axis, space: 80, incrs: STEPS, values: times }, { ...axis, size: 72, values: (chart, ticks) => ticks.map(said) }],
     series: [
       { label: "UTC", value: (chart, at) => at == null ? "–" : new Date(at * 1000).toISOString().slice(0, 19).replace("T", " ") },
       ...columns.map(({ label }, number) => ({
