@@ -124,8 +124,8 @@ async def open_loop(rate: float, seconds: float, send: Callable[[int], Awaitable
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[int, int]]:
-    """A service in a process of its own: its port and its process id."""
+def served(folder: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """A service in a process of its own: its port and the process."""
     code = (
         "import sys; from pathlib import Path\n"
         "from kernelbandits.service.serve import serve\nfrom kernelbandits.service.settings import Settings\n"
@@ -135,7 +135,7 @@ def served(folder: Path) -> Iterator[tuple[int, int]]:
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
-        yield int(line.rstrip("\n").rpartition(":")[2]), process.pid
+        yield int(line.rstrip("\n").rpartition(":")[2]), process
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
@@ -306,6 +306,20 @@ async def soak(traffic: Traffic, *, rate: float, seconds: float, process: int) -
     }  # fmt: skip
 
 
+async def ending(traffic: Traffic, *, rate: float, process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Time from SIGTERM under load until the process has ended."""
+    await traffic.create("ending")
+    loaded = asyncio.create_task(open_loop(rate, 2.0, lambda number: traffic.pair("ending", f"e{number}")))
+    await asyncio.sleep(1.0)
+    start = time.perf_counter()
+    process.send_signal(signal.SIGTERM)
+    while process.poll() is None:
+        await asyncio.sleep(0.01)
+    seconds = time.perf_counter() - start
+    found = await loaded
+    return {"rate": rate, "seconds": seconds, "exit_status": process.returncode, "n": len(found.seconds)}
+
+
 def recovery(folder: Path, *, n_rounds: int) -> dict[str, Any]:
     """Replay of a log from nothing, and the time from the start to readiness, both in this process."""
     from kernelbandits.service.learner import Learner, replay
@@ -368,15 +382,16 @@ def main(arguments: list[str] | None = None) -> int:
         from kernelbandits.service.operate import sync_seconds
 
         found["sync_ms"] = 1e3 * sync_seconds(into)
-    given.into.write_text(page(found, given.seconds))
+    text = page(found, given.seconds, given.rounds)
+    given.into.write_text(text)
     given.into.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-    print(page(found, given.seconds))
+    print(text)
     return 0
 
 
-async def _under_load(port: int, process: int, seconds: float) -> dict[str, Any]:
+async def _under_load(port: int, server: subprocess.Popen[str], seconds: float) -> dict[str, Any]:
     connections = Connections(port)
-    traffic = Traffic(connections)
+    traffic, process = Traffic(connections), server.pid
     found = {
         "load": load(),
         "latency": await latency(traffic, rate=100.0, seconds=seconds, process=process),
@@ -385,14 +400,15 @@ async def _under_load(port: int, process: int, seconds: float) -> dict[str, Any]
     }
     rate = 5.0 * found["throughput"]["decisions_per_second"]
     found["overload"] = await overload(traffic, rate=rate, seconds=seconds / 2, process=process)
+    found["ending"] = await ending(traffic, rate=100.0, process=server)
     await connections.close()
     return found
 
 
-def page(found: dict[str, Any], seconds: float) -> str:
+def page(found: dict[str, Any], seconds: float, rounds: int) -> str:
     """The figures as Markdown."""
     one, two, three = found["latency"], found["throughput"], found["soak"]
-    four, five = found["overload"], found["recovery"]
+    four, five, six = found["overload"], found["recovery"], found["ending"]
     rows = [
         (
             "latency of a durable decision, 100/s with rewards, 50 actions, 500 contexts: p50",
@@ -427,6 +443,11 @@ def page(found: dict[str, Any], seconds: float) -> str:
         ("… until the policy decides again", f"{four['recovery_s']:.2f} s", "5 s"),
         ("… memory growth", f"{four['memory_growth_mb']:.0f} MB", ""),
         (
+            f"SIGTERM at {six['rate']:.0f} decisions/s with rewards: until the end, with status {six['exit_status']}",
+            f"{six['seconds']:.2f} s",
+            "10 s",
+        ),
+        (
             f"replay of {five['n_rows']:,} rows from nothing, learned per second",
             f"{five['learned_per_second']:,.0f}",
             "2,000",
@@ -438,8 +459,8 @@ def page(found: dict[str, Any], seconds: float) -> str:
     where = "; ".join(f"{name} {value}" for name, value in {**machine(), **versions(), **_service_versions()}.items())
     lines = [
         "# The decision service under load", "",
-        f"`python -m benchmarks.service --seconds {seconds:g}`, {datetime.now(UTC):%Y-%m-%d}. Load average before: "
-        f"{found['load']:.1f} on {os.cpu_count()} processors, so the machine was {_how_busy(found['load'])}.",
+        f"`python -m benchmarks.service --seconds {seconds:g} --rounds {rounds}`, {datetime.now(UTC):%Y-%m-%d}. "
+        f"Load average before: {found['load']:.1f} on {os.cpu_count()} processors, so the machine was {_how_busy(found['load'])}.",
         "Generator and service run on the same machine.",
         "Latencies count from the time at which a request was due (open loop).", "",
         "| what | measured | goal on two free cores |", "| --- | ---: | ---: |",

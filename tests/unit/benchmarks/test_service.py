@@ -71,12 +71,14 @@ def test_the_page_says_what_was_measured():
             "recovery_s": 0.1, "memory_growth_mb": 3.0,
         },
         "recovery": {"n_rows": 1_000, "learned_per_second": 2_500.0, "same_record": True, "restart_s": 1.0},
+        "ending": {"rate": 100.0, "seconds": 0.5, "exit_status": 0, "n": 190},
         "load": 9.0,
         "sync_ms": 1.5,
     }  # fmt: skip
 
-    text = page(found, 5.0)
+    text = page(found, 5.0, 20_000)
 
     assert "p50 | 5.0 ms | 8 ms |" in text
+    assert "with status 0 | 0.50 s | 10 s |" in text
     assert "5 × 200, 2 × 503; 5 × fallback; 0 without answer" in text
     assert "apsw" in text
