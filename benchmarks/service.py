@@ -460,7 +460,8 @@ def page(found: dict[str, Any], seconds: float, rounds: int) -> str:
     lines = [
         "# The decision service under load", "",
         f"`python -m benchmarks.service --seconds {seconds:g} --rounds {rounds}`, {datetime.now(UTC):%Y-%m-%d}. "
-        f"Load average before: {found['load']:.1f} on {os.cpu_count()} processors, so the machine was {_how_busy(found['load'])}.",
+        f"Load average before: {found['load']:.1f} on {os.cpu_count()} processors, "
+        f"so the machine was {_how_busy(found['load'])}.",
         "Generator and service run on the same machine.",
         "Latencies count from the time at which a request was due (open loop).", "",
         "| what | measured | goal on two free cores |", "| --- | ---: | ---: |",
