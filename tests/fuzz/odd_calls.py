@@ -100,13 +100,13 @@ def every_pair() -> list[tuple[str, str, str]]:
         for name, target in TARGETS.items()
         for parameter in parameters_of(name)
         for odd in ODD
-        if not (parameter in (*target.functions, *TAKE_FUNCTIONS) and _raises_when_called(odd))
+        if not (parameter in (*target.functions, *TAKE_FUNCTIONS) and raises_when_called(odd))
         if not (parameter in target.rounds and odd in LARGE_COUNTS)
     ]
 
 
 @cache
-def _raises_when_called(odd: str) -> bool:
+def raises_when_called(odd: str) -> bool:
     """Whether a value can be called and raises: as a function of the user it would be the user's error."""
     return odd not in FUNCTIONS and callable(ODD[odd]())
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import kernelbandits as kb
 from fuzz.baselines import TARGETS, WORDS, callable_of, folder, gaussian, rows
-from fuzz.odd_calls import RawError, raw_error
+from fuzz.odd_calls import TAKE_FUNCTIONS, RawError, raises_when_called, raw_error
 from fuzz.odd_values import ODD
 from kernelbandits.errors import KernelBanditError
 from kernelbandits.kernels import Linear
@@ -136,7 +136,12 @@ def method_calls() -> Iterator[tuple[str, str, str, str]]:
     """All (owner, method, parameter or decision field, odd value)."""
     for name in POLICIES:
         for method, arguments in Living(name).methods().items():
-            yield from ((name, method, parameter, odd) for parameter in arguments for odd in ODD)
+            yield from (
+                (name, method, parameter, odd)
+                for parameter in arguments
+                for odd in ODD
+                if not (parameter in TAKE_FUNCTIONS and raises_when_called(odd))
+            )
         for method in DECISION_METHODS:
             yield from ((name, method, f"decision.{part.name}", odd) for part in fields(Decision) for odd in ODD)
         yield from ((name, "assign", attribute, odd) for attribute in ATTRIBUTES for odd in ODD)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import inf, isfinite, log, nan, sqrt
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -274,8 +274,10 @@ class Projection:
     def distance(self, weights: Vector) -> float:
         """‖θ − weights‖ in the norm of G."""
         change, size = self.weights - weights, self.size
-        buffered = self._buffered[: self._n_buffered, :size] @ change
-        return sqrt(max(float(change @ self._precision[:size, :size] @ change + buffered @ buffered), 0.0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            buffered = self._buffered[: self._n_buffered, :size] @ change
+            squared = float(change @ self._precision[:size, :size] @ change + buffered @ buffered)
+        return sqrt(max(squared, 0.0)) if isfinite(squared) else inf
 
     @property
     def dual_weights(self) -> Vector:
@@ -341,7 +343,7 @@ class Projection:
         solved = self._factor.solve(moments[:, None].copy())[:, 0]
         self._target = solved - (self._changes[:used, :size] @ solved) @ self._changes[:used, :size]
         self._moments = moments
-        self.fit = float(solved @ self._target)
+        self.fit = _fit(solved, self._target)
 
     def replace(self, coordinates: Matrix, counts: Vector, sums: Vector) -> None:
         """Recompute G and b from all observations."""
@@ -375,7 +377,7 @@ class Projection:
         self._moments = moments
         self._target = factor.solve(moments[:, None].copy())[:, 0]
         self.log_det_gain = factor.log_determinant() - size * log(gamma)
-        self.fit = float(self._target @ self._target)
+        self.fit = _fit(self._target, self._target)
 
     # -- atoms ---------------------------------------------------------------------------------------------------------
 
@@ -447,3 +449,10 @@ class Projection:
         larger[0, :used, :size] = self._changes[:used, :size]
         larger[1, :used, :size] = self._buffered[:used, :size]
         self._changes, self._buffered = larger
+
+
+def _fit(first: Vector, second: Vector) -> float:
+    """Inner product; nan of rewards that are too large to square, with which the certificate says nothing."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = float(first @ second)
+    return found if isfinite(found) else nan

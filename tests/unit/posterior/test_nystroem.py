@@ -361,6 +361,19 @@ def test_a_restored_posterior_continues_as_the_saved_one(rule):
         assert restored.inflation == pytest.approx(posterior.inflation)
 
 
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_rewards_too_large_to_square_leave_no_certificate(rule):
+    posterior = made(rule)
+    points, rewards = history(20)
+    learn(posterior, points, rewards)
+
+    posterior.amend(points[:1], was=rewards[:1], now=[1e200])
+
+    prediction = posterior.predict(points)
+    assert np.isfinite(prediction.mean).all()
+    assert posterior.certificate.misfit == np.inf
+
+
 def test_a_count_of_draws_without_a_next_one_is_damaged():
     posterior = made(Resampling())
     learn(posterior, *history(20))
