@@ -100,8 +100,8 @@ def serve(
 ) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status.
 
-    A new folder begins with the experiment `first`, if it is named. `say` is told where the service listens once it is
-    ready, in words or as JSON.
+    A new folder begins with the experiment `first`, if it is named. `say` is called with the address once the service
+    is ready, in words or as JSON.
     """
     uvicorn = import_optional("uvicorn", "The service", extra="service")
     import_optional("starlette", "The service", extra="service")
