@@ -246,8 +246,7 @@ class PosteriorPolicy(Policy):
 
     def _predict(self, points: Points, waiting: Pending | None) -> Prediction:
         """Return the mean from observed data and the width from observed and pending data."""
-        prediction = self.posterior._estimate(points)
-        return prediction if waiting is None else waiting.narrowed(points, prediction)
+        return self.posterior._estimate(points) if waiting is None else waiting.estimate(points)
 
     def _predict_one(self, points: Points, place: int) -> tuple[float, float]:
         """Return mean and width of one of the points."""
@@ -323,7 +322,8 @@ class PosteriorPolicy(Policy):
             self._pending_points.add(self._point(decision), change)
 
     def _validate_comparable(self, point: Points) -> None:
-        self.posterior.predict(point)
+        if not self.posterior._knows(point):
+            self.posterior.predict(point)
         if self._ledger.pending:
             self.posterior.kernel.kind.stack(self._pending_tally().distinct()[0], point)
 

@@ -10,7 +10,7 @@ import numpy as np
 from kernelbandits.kernels import Kernel, PointKind
 from kernelbandits.types import Points, Vector
 
-__all__ = ["blocks", "summed_similarity"]
+__all__ = ["ENTRIES_AT_ONCE", "blocks", "summed_similarity"]
 
 ENTRIES_AT_ONCE: Final = 8_000_000
 """Similarities held in memory at a time: 64 MB."""

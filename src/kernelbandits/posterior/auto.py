@@ -15,7 +15,7 @@ from kernelbandits._transactions import Journal, handles_transaction, inside_tra
 from kernelbandits.errors import InvalidParameter, NotSupported
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._projection import Projection
-from kernelbandits.posterior.base import Posterior
+from kernelbandits.posterior.base import Posterior, References
 from kernelbandits.posterior.device import Device
 from kernelbandits.posterior.dictionaries import ResidualDictionary, checked_accuracy, checked_budget
 from kernelbandits.posterior.exact import ExactPosterior
@@ -334,6 +334,13 @@ class AutoPosterior(Posterior):
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         return self._form.covariance(points, others)
 
+    def _knows(self, point: Points) -> bool:
+        return self._form._knows(point)
+
+    def _references(self, points: Points) -> References:
+        self._take_lower_rank()
+        return _FormReferences(self, points)
+
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         return self._form.covariance_of_sum(points, weights, others)
 
@@ -409,3 +416,22 @@ class AutoPosterior(Posterior):
         if self._form.record.size:
             self._take_cheaper_form(self._form.record.stored()[0], self._form.record.size)
             self._keep_budget(self._form.record.size)
+
+
+class _FormReferences(References):
+    """References of the current form; queries are stored as those of the posterior are."""
+
+    def __init__(self, posterior: AutoPosterior, points: Points) -> None:
+        super().__init__(posterior, points)
+        self._remember, self._inner = posterior._remember, posterior._form._references(points)
+
+    def covariance(self) -> Matrix:
+        return self._inner.covariance()
+
+    def covariance_with(self, others: Points) -> Matrix:
+        return self._inner.covariance_with(others)
+
+    def estimate(self, others: Points) -> tuple[Prediction, Matrix]:
+        found = self._inner.estimate(others)
+        self._remember(others)
+        return found

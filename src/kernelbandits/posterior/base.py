@@ -30,6 +30,7 @@ __all__ = [
     "SMALLEST_REGULARIZATION",
     "Capabilities",
     "Posterior",
+    "References",
     "Sections",
     "check_no_overflow",
     "checked_regularization",
@@ -92,6 +93,25 @@ class Sections(NamedTuple):
 
     of_others: Matrix
     """b, one column per other point x'."""
+
+
+class References:
+    """Points whose covariance with others is queried many times. Valid until the posterior changes."""
+
+    def __init__(self, posterior: Posterior, points: Points) -> None:
+        self._posterior, self._points = posterior, points
+
+    def covariance(self) -> Matrix:
+        """Covariance among the points."""
+        return self._posterior.covariance(self._points)
+
+    def covariance_with(self, others: Points) -> Matrix:
+        """Covariance with other points, one column per point."""
+        return self._posterior.covariance(self._points, others)
+
+    def estimate(self, others: Points) -> tuple[Prediction, Matrix]:
+        """Prediction at other points, and the covariance with them."""
+        return self._posterior._estimate(others), self.covariance_with(others)
 
 
 class Posterior(Transactional, ABC):
@@ -238,6 +258,14 @@ class Posterior(Transactional, ABC):
     @abstractmethod
     def covariance(self, points: Points, others: Points | None = None) -> Matrix:
         """Posterior covariance divided by γ; its diagonal is width²."""
+
+    def _knows(self, point: Points) -> bool:
+        """Whether a single point was observed, and so is comparable with all others; False if that is not cheap."""
+        return False
+
+    def _references(self, points: Points) -> References:
+        """These points, prepared for queries of their covariance with others."""
+        return References(self, points)
 
     def covariance_of_sum(self, points: Points, weights: Vector, others: Points) -> Vector:
         """Covariance of the weighted sum Σ w f(x) over the points with the reward at each of the others, divided by γ.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from math import sqrt
 from typing import Final, NamedTuple
 
@@ -18,6 +18,7 @@ from kernelbandits.posterior.base import (
     SLACK,
     SMALLEST_REGULARIZATION,
     Capabilities,
+    References,
     check_no_overflow,
     least_regularization,
     too_small,
@@ -25,7 +26,7 @@ from kernelbandits.posterior.base import (
 from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky
 from kernelbandits.posterior.observations import EMPTY_SHARE, Batch
 from kernelbandits.posterior.recorded import RecordedPosterior
-from kernelbandits.types import Indices, Matrix, Points, Vector
+from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
 
 __all__ = ["ExactPosterior", "Whitening"]
 
@@ -44,6 +45,10 @@ ROWS_AT_ONCE: Final = 1024
 
 MOST_EXAMINED: Final = 1_000
 """Points whose similarities are examined when an observation is rejected: a second of work."""
+
+
+MOST_REFERENCES: Final = 1 << 22
+"""Whitened similarities that are stored for repeated queries of a covariance: 32 MB."""
 
 
 class _Expected(NamedTuple):
@@ -378,7 +383,8 @@ class ExactPosterior(RecordedPosterior):
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
-    def _predict(self, points: Points) -> tuple[Vector, Vector]:
+    def _predict(self, points: Points, seen: Callable[[slice, Matrix], None] | None = None) -> tuple[Vector, Vector]:
+        """Mean and width² of points; `seen` is called with each block of whitened similarities."""
         prior = self.kernel.diagonal(points)
         if (prior < 0.0).any():
             raise _not_a_kernel(f"is {prior.min():.3g} before there are any")
@@ -390,6 +396,8 @@ class ExactPosterior(RecordedPosterior):
                 whitened = self._whiten(part)
                 mean[block] = whitened.T @ self._targets()
                 explained[block] = np.einsum("mn,mn->n", whitened, whitened)
+                if seen is not None:
+                    seen(block, whitened)
         return mean, self.squared_width(prior, explained, points)
 
     @inside_transaction
@@ -454,6 +462,14 @@ class ExactPosterior(RecordedPosterior):
                     prior[:, block] -= weights.T @ self.kernel.gram(self.record.points, part)
             return prior / self.regularization
 
+    def _knows(self, point: Points) -> bool:
+        return self.record.locate(point)[1] >= 0
+
+    def _references(self, points: Points) -> References:
+        n_points = self.kernel.kind.count(points)
+        is_small = self.size > 0 and self.record.n_slots * n_points <= MOST_REFERENCES
+        return _WhitenedReferences(self, points) if is_small else super()._references(points)
+
     def _work_of(self, points: Points) -> float:
         """Multiplications of a query of these points, with a synchronized factor."""
         self._catch_up()
@@ -505,6 +521,36 @@ class ExactPosterior(RecordedPosterior):
             self.factor_version += 1
             self._whitened_targets = self._factor.solve(targets[:, None])[:, 0]
         return self._whitened_targets
+
+
+class _WhitenedReferences(References):
+    """References whose whitened similarities w = L⁻¹ D^½ k are stored: c(x, z) = (k(x, z) − w(x)ᵀ w(z)) / γ."""
+
+    def __init__(self, posterior: ExactPosterior, points: Points) -> None:
+        super().__init__(posterior, points)
+        self._exact, self._kernel = posterior, posterior.kernel
+        with limit_blas_threads(posterior._work_of(points)), np.errstate(over="ignore", invalid="ignore"):
+            self._whitened = posterior._whiten(points)
+
+    def covariance(self) -> Matrix:
+        return self._less(self._kernel.gram(self._points), self._whitened)
+
+    def covariance_with(self, others: Points) -> Matrix:
+        with limit_blas_threads(self._exact._work_of(others)):
+            return self._less(self._kernel.gram(self._points, others), self._exact._whiten(others))
+
+    def estimate(self, others: Points) -> tuple[Prediction, Matrix]:
+        found = self._kernel.gram(self._points, others)
+
+        def keep(block: slice, whitened: Matrix) -> None:
+            found[:, block] -= self._whitened.T @ whitened
+
+        prediction = self._exact._checked(others, lambda points: self._exact._predict(points, keep))
+        return prediction, found / self._exact.regularization
+
+    def _less(self, prior: Matrix, whitened: Matrix) -> Matrix:
+        with limit_blas_threads(float(whitened.size) * self._whitened.shape[1]):
+            return (prior - self._whitened.T @ whitened) / self._exact.regularization
 
 
 def _targets_of(counts: Vector, sums: Vector) -> Vector:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits.errors import InvalidContexts
-from kernelbandits.posterior._chunks import blocks
+from kernelbandits.posterior._chunks import ENTRIES_AT_ONCE, blocks
 from kernelbandits.posterior.cholesky import cholesky, solve_lower, solve_lower_transposed
 from kernelbandits.types import Matrix, Points, Prediction, Vector
 
@@ -41,8 +41,9 @@ class Pending:
     def __init__(self, posterior: Posterior, points: Points, counts: Vector | None = None) -> None:
         self._posterior = posterior
         self._points = posterior.kernel.kind.check(points)
+        self._references = posterior._references(self._points)
         with np.errstate(over="ignore", invalid="ignore"):
-            covariance = posterior.covariance(self._points)
+            covariance = self._references.covariance()
         if not np.isfinite(covariance).all():
             raise InvalidContexts("The similarities of these contexts overflow. Check their scale.")
         self._roots: Vector = np.sqrt((1.0 if counts is None else counts) * posterior.information(self._points))
@@ -55,7 +56,11 @@ class Pending:
 
     def _whitened(self, points: Points) -> Matrix:
         """One column per point: its squared length is the part of width² that the pending points explain."""
-        whitened = np.ascontiguousarray(self._roots[:, None] * self._posterior.covariance(self._points, points))
+        return self._solved(self._references.covariance_with(points))
+
+    def _solved(self, covariance: Matrix) -> Matrix:
+        """The same, from the covariance of the pending points with the others."""
+        whitened = np.ascontiguousarray(self._roots[:, None] * covariance)
         with limit_blas_threads(float(len(self._factor)) * whitened.size):
             solve_lower(self._factor, whitened)
         return whitened
@@ -76,15 +81,26 @@ class Pending:
         with limit_blas_threads(float(left.size) * right.shape[1]):
             return observed - left.T @ right
 
+    def estimate(self, points: Points) -> Prediction:
+        """Means from observed data, and widths from observed and pending data."""
+        if self._posterior.kernel.kind.count(points) * self._n_known > ENTRIES_AT_ONCE:
+            return self.narrowed(points, self._posterior._estimate(points))
+        prediction, covariance = self._references.estimate(points)
+        whitened = self._solved(covariance)
+        reduced = prediction.width**2 - np.einsum("pn,pn->n", whitened, whitened)
+        return replace(prediction, width=np.sqrt(np.maximum(reduced, 0.0)))
+
     def narrowed(self, points: Points, prediction: Prediction) -> Prediction:
         """Prediction from observed data, with widths reduced by the pending points."""
-        squared_width = prediction.width**2
-        reduced = np.empty(len(squared_width))
-        n_known = self._posterior.size + len(self._factor)
-        for block, part in blocks(self._posterior.kernel.kind, points, n_known):
+        reduced = prediction.width**2
+        for block, part in blocks(self._posterior.kernel.kind, points, self._n_known):
             whitened = self._whitened(part)
-            reduced[block] = squared_width[block] - np.einsum("pn,pn->n", whitened, whitened)
+            reduced[block] -= np.einsum("pn,pn->n", whitened, whitened)
         return replace(prediction, width=np.sqrt(np.maximum(reduced, 0.0)))
+
+    @property
+    def _n_known(self) -> int:
+        return self._posterior.size + len(self._factor)
 
 
 def _factor_beside_identity(covariance: Matrix) -> Matrix:

@@ -150,8 +150,7 @@ class PartitionedPosterior(Posterior):
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         pairs = self.kernel.kind.check(points)
-        prediction = self._estimate(pairs)
-        return prediction if pending is None else Pending(self, pending).narrowed(pairs, prediction)
+        return self._estimate(pairs) if pending is None else Pending(self, pending).estimate(pairs)
 
     def _estimate(self, points: Points) -> Prediction:
         self._validate_comparable(points)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -237,17 +237,18 @@ class RecordedPosterior(Posterior):
 
     def predict(self, points: Points, *, pending: Points | None = None) -> Prediction:
         points = self.kernel.kind.check(points)
-        prediction = self._estimate(points)
-        if pending is None:
-            return prediction
-        return Pending(self, pending).narrowed(points, prediction)
+        return self._estimate(points) if pending is None else Pending(self, pending).estimate(points)
 
     def _estimate(self, points: Points) -> Prediction:
+        return self._checked(points, self._predict)
+
+    def _checked(self, points: Points, predict: Callable[[Points], tuple[Vector, Vector]]) -> Prediction:
+        """Prediction by a function that returns means and squared widths."""
         self._synchronize()
         if self.record.n_slots:
             self.kernel.kind.validate_comparable(self.record.points, points)
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is rejected with a clear error below
-            mean, squared = self._predict(points)
+            mean, squared = predict(points)
         check_no_overflow(mean, squared)
         return Prediction(mean, np.sqrt(squared))
 

@@ -344,8 +344,7 @@ class GradientSearch(Selector):
         return Selection(row, mean, width, float(scores[row]), nan, cost=cost)  # a point of a box has no probability
 
     def _predict(self, points: Points) -> Prediction:
-        prediction: Prediction = self.posterior._estimate(points)
-        return prediction if self._waiting is None else self._waiting.narrowed(points, prediction)
+        return self.posterior._estimate(points) if self._waiting is None else self._waiting.estimate(points)
 
     def _climb(self, actions: BoxActions, rows: Matrix, exploration: float) -> tuple[Vector, Matrix]:
         """Scores of rows, and their gradients."""

@@ -384,9 +384,13 @@ class LiveExperiment:
 
     def _point(self, request: DecisionRequest, ids: list[str], row: int) -> Any:
         """One action as it is logged."""
+        if request.actions is not None:
+            return plain_point(request.actions[row], request.context)
         id = ids[row]
-        action = Action(id, self.items[id]) if request.actions is None else request.actions[row]
-        return plain_point(action, request.context)
+        try:
+            return plain_point(Action(id, self.items[id]), None)
+        except KeyError:  # of a fallback, while the learner removes the item
+            raise Problem("overloaded", f"Item {id!r} has just been removed. Send the request again.") from None
 
     def _points(self, request: DecisionRequest) -> Any:
         """The points of all actions, also of a catalog."""

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -190,7 +191,7 @@ def _lists(given: list[Any]) -> Any:
     """Rows of numbers as a matrix, lists of strings as sets."""
     if any(isinstance(x, str) for x in given):
         raise Problem("invalid", "The actions of a request are all rows, all strings or all sets.", pointer="/actions")
-    kinds = {type(part) for x in given for part in x}
+    kinds = set(map(type, chain.from_iterable(given)))
     if kinds <= {str}:
         return [frozenset(x) for x in given]
     if kinds != {float}:

@@ -60,8 +60,10 @@ class Writer:
         self._store, self._committed, self._failed, self._at = store, committed, failed, at
         self._queue: SimpleQueue[Batch | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="kernelbandits-writer", daemon=True)
+        self._putting = threading.Lock()
+        self._n_put = 0  # batches ever queued; changed under `_putting`
         self._idle = threading.Condition()
-        self._n_outstanding = 0
+        self._n_done = 0  # batches ever committed or failed; changed under `_idle`, by this thread only
         self.error: BaseException | None = None
         """Error after which nothing is committed."""
         self.seconds = 0.0
@@ -76,14 +78,14 @@ class Writer:
     def put(self, batch: Batch) -> None:
         """Queue rows; the future is resolved after their commit."""
         batch.future.set_running_or_notify_cancel()  # from here on it cannot be cancelled
-        with self._idle:
-            self._n_outstanding += 1
+        with self._putting:  # not a lock that the writer takes: the learner would wait for it, and then for the GIL
+            self._n_put += 1
         self._queue.put(batch)
 
     @property
     def n_outstanding(self) -> int:
         """Number of batches that are not committed."""
-        return self._n_outstanding
+        return self._n_put - self._n_done
 
     @property
     def is_alive(self) -> bool:
@@ -93,7 +95,7 @@ class Writer:
     def drain(self, timeout: float | None = None) -> bool:
         """Wait until every batch so far is committed or has failed."""
         with self._idle:
-            return self._idle.wait_for(lambda: self._n_outstanding == 0, timeout)
+            return self._idle.wait_for(lambda: not self.n_outstanding, timeout)
 
     def reset(self) -> None:
         """Commit again after the disk was full."""
@@ -142,7 +144,7 @@ class Writer:
             self._resolve(batch, rows[start:end], error)
             start = end
         with self._idle:
-            self._n_outstanding -= len(group)
+            self._n_done += len(group)
             self._idle.notify_all()
 
     def _append(self, group: list[Batch]) -> list[Row]:

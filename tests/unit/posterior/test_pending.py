@@ -6,6 +6,7 @@ from definitions import log_det_gain, ridge
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Gaussian, Linear
 from kernelbandits.posterior import ExactPosterior, Pending, PrimalPosterior
+from kernelbandits.posterior.base import References
 
 RNG = np.random.default_rng(0)
 OBSERVED, PENDING, QUERIES = RNG.uniform(size=(15, 2)), RNG.uniform(size=(4, 2)), RNG.uniform(size=(6, 2))
@@ -74,3 +75,45 @@ def test_contexts_whose_similarities_overflow_cannot_be_pending():
 
     with pytest.raises(InvalidContexts, match="overflow"):
         Pending(posterior, np.full((4, 3), 1e200))
+
+
+@pytest.mark.parametrize("n_queries", [6, 450_000])  # the latter in chunks
+def test_widths_are_those_of_observed_and_pending_points(n_queries):
+    rng = np.random.default_rng(1)
+    posterior = ExactPosterior(KERNEL, regularization=GAMMA)
+    rewards, counts = rng.normal(size=15), rng.integers(1, 4, size=15)
+    posterior.observe(OBSERVED, rewards, times=counts)
+    times = np.array([1.0, 3.0, 1.0, 2.0])
+
+    queries = rng.uniform(size=(n_queries, 2))
+
+    prediction = Pending(posterior, PENDING, times).estimate(queries)
+
+    found = slice(None, None, max(1, n_queries // 50))
+    seen = np.vstack([np.repeat(OBSERVED, counts, axis=0), np.repeat(PENDING, times.astype(int), axis=0)])
+    _, width = ridge(KERNEL, seen, np.zeros(len(seen)), queries[found], GAMMA)
+    mean, _ = ridge(KERNEL, np.repeat(OBSERVED, counts, axis=0), np.repeat(rewards, counts), queries[found], GAMMA)
+    assert_allclose(prediction.width[found], width, rtol=1e-9)
+    assert_allclose(prediction.mean[found], mean, rtol=1e-9, atol=1e-12)
+
+
+def test_stored_references_answer_as_the_posterior_does():
+    posterior = observed()
+    stored, direct = posterior._references(PENDING), References(posterior, PENDING)
+    assert type(stored) is not References
+
+    prediction, covariance = stored.estimate(QUERIES)
+
+    expected, _ = direct.estimate(QUERIES)
+    assert_allclose(prediction.mean, expected.mean, rtol=1e-12)
+    assert_allclose(prediction.width, expected.width, rtol=1e-12)
+    for found in (covariance, stored.covariance_with(QUERIES)):
+        assert_allclose(found, direct.covariance_with(QUERIES), rtol=1e-9, atol=1e-12)
+    assert_allclose(stored.covariance(), direct.covariance(), rtol=1e-9, atol=1e-12)
+
+
+def test_more_references_than_are_stored_are_queried_one_by_one():
+    posterior = ExactPosterior(KERNEL, regularization=GAMMA)
+    posterior.observe(RNG.uniform(size=(2_100, 2)), np.zeros(2_100))
+
+    assert type(posterior._references(RNG.uniform(size=(2_000, 2)))) is References

@@ -391,6 +391,20 @@ def test_catalogs_change_and_can_be_restricted(tmp_path):
         assert list(learner.experiments["e"].items) == ["a", "c"]
 
 
+def test_a_fallback_to_an_item_that_is_being_removed_is_to_be_sent_again(tmp_path):
+    with running(tmp_path) as learner:
+        live = experiment(learner, baseline="b")
+        learner.change_items("e", Items(put=[Action("a", [0.0, 1.0]), Action("b", [1.0, 0.0])])).result(PATIENCE)
+        live.fallback("d1", DecisionRequest(), 0.0, "")
+        del live.items["b"]  # as the learner does it, in the middle of a fallback
+
+        with pytest.raises(Problem, match=r"'b' has just been removed\. Send the request again") as raised:
+            live.fallback("d2", DecisionRequest(), 0.0, "")
+
+        assert raised.value.code == "overloaded"
+        live.items["b"] = [1.0, 0.0]
+
+
 def test_a_catalog_that_changes_is_the_same_live_and_in_a_replay(tmp_path):
     draw = random.Random(5)
     with running(tmp_path) as learner:
