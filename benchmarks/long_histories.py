@@ -29,7 +29,7 @@ import numpy as np
 
 import kernelbandits as kb
 from benchmarks.machine import load, machine, resident, versions
-from kernelbandits._threads import limit_blas
+from kernelbandits._threads import set_threads
 from kernelbandits.environments import Bump, Chessboard, Classification, StepDiagonal, datasets
 from kernelbandits.environments.base import WorldWithHistory
 from kernelbandits.evaluation.simulation import start_world
@@ -266,7 +266,8 @@ def _not_measured(results: Sequence[dict[str, Any]]) -> str:
     ]
     last = max((run["rows"][-1]["round"] for run in results if run["part"] in ("scaling", "million")), default=0)
     long = f"rounds beyond {last:,} of the synthetic streams" if last < 1_000_000 else ""
-    return "Not measured so far: " + "; ".join([*missing, *([long] if long else [])]) + "."
+    listed = [*missing, *([long] if long else [])]
+    return f"Not measured so far: {'; '.join(listed)}." if listed else "All of it was measured."
 
 
 def _figure(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -298,8 +299,8 @@ sqrt(0.1); the titles of agnews), the MAGIC gamma telescope (two actions, 20 col
 and the settings of EK-UCB and BBKB, whose exact rows [Results](../results.md) has beside a reference. "Inflation" is
 the largest 1 + sqrt(residual/γ) of any round and seed: how far the certificate allows the posterior to be from the
 exact one. At 1.00 the choices should be those of the exact policy; far above it the certificate claims nothing about
-regret. The machine was shared with many programs, which compete for caches and memory, so seconds are upper bounds;
-compiled kernels were loaded before."""
+regret. One run at a time on one of two cores, while the other one ran tests, so seconds are upper bounds; compiled
+kernels were loaded before."""
 
 
 def _grouped(results: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -410,7 +411,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     store = given.into.with_suffix(".json")
     stored = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {"runs": []}
-    limit_blas(1)
+    set_threads(1)
     if not given.page:
         kb.compile_ahead()
     chosen = [] if given.page else problems(given.data, given.telescope)
