@@ -22,7 +22,7 @@ import numpy as np
 
 import kernelbandits as kb
 from benchmarks.machine import load, machine, versions
-from benchmarks.peers import OURS, Setting
+from benchmarks.peers import OURS, Peer, Setting
 from benchmarks.table import IDLE, duration, ratio
 from benchmarks.workloads import REGIMES, ROUGH, FreshContexts, Matrix
 from kernelbandits.experiments.progress import task_progress
@@ -90,10 +90,10 @@ class Bandwidth:
         np.dot(self._matrix[first:last], self._vector, out=self._result[first:last])
 
 
-def measure(n_actions: int, counts: Sequence[int], horizon: int, judged_from: int) -> CoresReport:
+def measure(n_actions: int, counts: Sequence[int], horizon: int, judged_from: int, *, peer: Peer = OURS) -> CoresReport:
     """Play the rounds, with one policy per number of threads."""
     world = FreshContexts(n_actions, ROUGH, n_features=N_FEATURES)
-    policies = {n_threads: OURS.start(Setting.of(world, REGIMES["B"])) for n_threads in counts}
+    policies = {n_threads: peer.start(Setting.of(world, REGIMES["B"])) for n_threads in counts}
     bandwidth = Bandwidth(4 * horizon**2, counts)
     report = CoresReport(
         n_actions=n_actions, horizon=horizon, seconds={n: [] for n in counts}, bandwidths={n: [] for n in counts}

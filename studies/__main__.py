@@ -94,20 +94,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"Written  {PAGE}")
 
 
-def collected(section: ModuleType, into: Path, workers: int | None) -> dict[str, Any]:
-    """The numbers of a section; runs of its studies that are missing are made."""
-    studies = _studies(section)
+def collected(section: ModuleType, into: Path, workers: int | None, *, files: Path = HERE) -> dict[str, Any]:
+    """The numbers of a section, whose studies are files of a folder; their runs that are missing are made."""
+    studies = _studies(section, files)
     given = {name: _finished(study, into / name, workers) for name, study in studies.items()}
     numbers: dict[str, Any] = section.collect(given or workers)
     return numbers
 
 
-def _studies(section: ModuleType) -> dict[str, Study]:
+def _studies(section: ModuleType, files: Path) -> dict[str, Study]:
     """Studies of a section by the name of their folder: of TOML files, or of a function where a file cannot hold it."""
     if hasattr(section, "study"):
         study = section.study()
         return {study.name: study}
-    return {name: Study.from_toml(HERE / f"{name}.toml") for name in getattr(section, "STUDIES", ())}
+    return {name: Study.from_toml(files / f"{name}.toml") for name in getattr(section, "STUDIES", ())}
 
 
 def _finished(study: Study, folder: Path, workers: int | None) -> Results:

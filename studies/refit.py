@@ -54,12 +54,12 @@ def collect(workers: int | None) -> dict[str, Any]:
         return {"rows": [row for rows in pool.map(_rows, cases) for row in rows]}
 
 
-def _rows(case: tuple[str, float | str]) -> list[dict[str, Any]]:
+def _rows(case: tuple[str, float | str], seeds: Sequence[int] = SEEDS) -> list[dict[str, Any]]:
     world, start = case
     environment, found = PROBLEMS[world].environment, []
     for label, (rule, _) in RULES.items():
         regret, seconds, begun = [], [], process_time()
-        for seed in SEEDS:
+        for seed in seeds:
             kernel = _kernel(PROBLEMS[world].kernel(RunInfo(environment, HORIZON, seed)), start)
             trace = simulate(environment, KernelUCB(kernel, refit=rule), horizon=HORIZON, seed=seed)
             regret.append(round(float(trace.regret[-1]), 3))

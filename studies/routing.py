@@ -125,13 +125,13 @@ class Bandit:
 
 
 class NeuralLinear:
-    """LinUCB on the last hidden layer of a network of scikit-learn, retrained every `RETRAINED` rounds."""
+    """LinUCB on the last hidden layer of a network of scikit-learn, retrained every `retrained` rounds."""
 
-    def __init__(self, given: Task) -> None:
-        self._given, self._network = given, None
+    def __init__(self, given: Task, *, retrained: int = RETRAINED) -> None:
+        self._given, self._network, self._retrained = given, None, retrained
         self._decisions: dict[int, Decision] = {}
         self._known: dict[int, float] = {}
-        self._policy = self._linear(given.allowance, HORIZON, 0.0)
+        self._policy = self._linear(given.allowance, len(given.texts), 0.0)
         self._since = 0  # first round of this policy
 
     def _linear(self, allowance: float, horizon: int, price: float) -> Paced:
@@ -151,7 +151,7 @@ class NeuralLinear:
 
     def route(self, t: int) -> int:
         """Train the network if it is time, then choose."""
-        if t and t % RETRAINED == 0:
+        if t and t % self._retrained == 0:
             self._train(t)
         contexts = WithCosts(self._features(self._inputs(t)), self._given.costs[t])
         decision = self._decisions[t] = self._policy.choose(contexts, ids=NAMES)
@@ -176,7 +176,7 @@ class NeuralLinear:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # it is retrained soon
             self._network = network.fit(inputs, scores)
-        self._policy = self._linear(self._policy.left, HORIZON - t, self._policy.current_price)
+        self._policy = self._linear(self._policy.left, len(self._given.texts) - t, self._policy.current_price)
         self._since = t
         self._policy.warm_start(self._features(inputs), scores)
 
@@ -224,7 +224,7 @@ def _kernel_ucb(kernel: PairProduct) -> KernelUCB:
 
 def _router(name: str, given: Task, seed: int) -> Router:
     """Return one of the routers, untrained."""
-    limits: Any = {"allowance": given.allowance, "horizon": HORIZON}
+    limits: Any = {"allowance": given.allowance, "horizon": len(given.texts)}
     models = Gaussian(length_scale=1.5)
     match name:
         case "KernelUCB, embeddings":
@@ -236,7 +236,7 @@ def _router(name: str, given: Task, seed: int) -> Router:
             return Bandit(Paced(_kernel_ucb(kernel), **limits), lambda t: Pairs(t, FEATURES), given)
         case "LinUCB, one model each":
             inner = _lin_ucb("LinUCB", "disjoint")
-            rows = np.column_stack([given.rows, np.ones(HORIZON)])
+            rows = np.column_stack([given.rows, np.ones(len(given.rows))])
             shape = (len(NAMES), rows.shape[1])
             return Bandit(Paced(inner, **limits), lambda t: np.array(np.broadcast_to(rows[t], shape)), given)
         case "neural-linear":
@@ -246,9 +246,9 @@ def _router(name: str, given: Task, seed: int) -> Router:
 
 def route(router: Router, given: Task) -> tuple[Vector, float]:
     """Expected quality of the choices of every round, and what they cost; scores arrive late."""
-    quality, spent = np.zeros(HORIZON), 0.0
+    quality, spent = np.zeros(len(given.texts)), 0.0
     waiting: list[tuple[int, int, float]] = []
-    for t in range(HORIZON):
+    for t in range(len(given.texts)):
         for due in sorted(one for one in waiting if one[0] <= t):
             waiting.remove(due)
             router.score(due[1], due[2])
@@ -260,10 +260,10 @@ def route(router: Router, given: Task) -> tuple[Vector, float]:
 
 def best_rounds(given: Task) -> Vector:
     """Expected quality of every round at the price of the linear program over all rounds, without the split round."""
-    nothing = np.zeros(HORIZON)
+    nothing = np.zeros(len(given.texts))
     _, price = best_feasible(Run(given.rows, given.costs, given.costs, given.expected, nothing), given.allowance)
     chosen = (given.expected - price * given.costs).argmax(axis=1)
-    return np.asarray(given.expected[np.arange(HORIZON), chosen])
+    return np.asarray(given.expected[np.arange(len(chosen)), chosen])
 
 
 def collect(workers: int | None) -> dict[str, Any]:

@@ -37,8 +37,8 @@ def random_rounds(rng, n_rounds, n_policies, n_actions):
     return rounds
 
 
-def table_of(rounds, n_policies, n_actions):
-    table = PickTable(n_policies, n_actions)
+def table_of(rounds, n_policies, n_actions, **options):
+    table = PickTable(n_policies, n_actions, **options)
     for picks, size in rounds:
         table.add(picks, size)
     return table

@@ -12,7 +12,7 @@ from pathlib import Path
 from disks import Disk, store_on
 from kernelbandits.service import serve as server
 from kernelbandits.service.settings import Settings
-from kernelbandits.service.store import sqlite
+from kernelbandits.service.store import SqliteStore
 
 IN_STORE = {"inside commit": "log.db-wal", "checkpoint": "log.db"}
 """Points that are writes to a file: a commit writes to the log, and a checkpoint to the database."""
@@ -36,7 +36,7 @@ def main():
     if point in IN_STORE:
         server.SqliteStore = lambda path: watched(path, point, at)
     elif point == "migration":
-        sqlite.UPGRADES.append(lambda connection: upgrade(connection, at))
+        server.SqliteStore = lambda path: later_store(path, at)
     settings = Settings(data=folder, port=int(sys.argv[4]) if len(sys.argv) > 4 else 0, snapshot_rows=40)
     sys.exit(server.serve(settings, say=lambda text: print(text, flush=True), at=at))
 
@@ -52,11 +52,18 @@ def watched(path, point, at):
     return store
 
 
-def upgrade(connection, at):
-    """A step to a later version, with a point in its middle."""
-    connection.execute("CREATE TABLE later (id INTEGER PRIMARY KEY)")
-    at("migration")
-    connection.execute("INSERT INTO later SELECT seq FROM log")
+def later_store(path, at):
+    """A store of a later version, with a point in the middle of the upgrade to it."""
+
+    def upgrade(connection):
+        connection.execute("CREATE TABLE later (id INTEGER PRIMARY KEY)")
+        at("migration")
+        connection.execute("INSERT INTO later SELECT seq FROM log")
+
+    class LaterStore(SqliteStore):
+        _upgrades = (*SqliteStore._upgrades, upgrade)
+
+    return LaterStore(path)
 
 
 if __name__ == "__main__":

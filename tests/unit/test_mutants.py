@@ -88,7 +88,7 @@ def test_a_report_counts_and_lists_survivors(tmp_path, module):
 @pytest.fixture
 def tests():
     path = str(SOURCE / "theory" / "module.py")
-    seconds = {"tests/unit/theory/test_module.py::test_f": 3.0, "tests/golden.py::test_all": 2.0, "a.py::test_g": 1.0}
+    seconds = {"tests/unit/theory/test_module.py::test_f": 3.0, "tests/golden.py::test_all": 2.5, "a.py::test_g": 1.0}
     lines = {
         "tests/unit/theory/test_module.py::test_f": [8, 11],
         "tests/golden.py::test_all": [8],
@@ -132,7 +132,6 @@ def test_a_verdict_leaves_the_source_as_it_was(tmp_path, module, tests, monkeypa
         return Run(next(statuses), "", 2.0)
 
     monkeypatch.setattr("scripts.mutants.run_tests", run_tests)
-    monkeypatch.setattr("scripts.mutants.BATCHES", (2.5,))
 
     run = Judge(tests, cpu_seconds=cpu_seconds, patience=1.0).verdict(tmp_path, mutant)
 

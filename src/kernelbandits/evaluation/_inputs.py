@@ -221,9 +221,9 @@ def sizes_of(rounds: Sequence[Points]) -> Indices:
     return np.array([n_points(contexts) for contexts in rounds], dtype=np.intp)
 
 
-def parts(sizes: Indices) -> Iterator[slice]:
-    """Split consecutive rounds into blocks of about `POINTS_AT_ONCE` points."""
-    block_of = np.cumsum(sizes) // POINTS_AT_ONCE
+def parts(sizes: Indices, *, points_at_once: int = POINTS_AT_ONCE) -> Iterator[slice]:
+    """Split consecutive rounds into blocks of about `points_at_once` points."""
+    block_of = np.cumsum(sizes) // points_at_once
     ends = [*(np.flatnonzero(np.diff(block_of)) + 1).tolist(), len(sizes)]
     for first, last in pairwise([0, *ends]):
         yield slice(first, last)
@@ -234,14 +234,21 @@ def stacked(kind: PointKind, rounds: Sequence[Points]) -> Points:
     return kind.stack(*(points_of(kind, contexts) for contexts in rounds))
 
 
-def gathered(kind: PointKind, rounds: Sequence[Points], which: Indices, actions: Indices) -> Points:
+def gathered(
+    kind: PointKind,
+    rounds: Sequence[Points],
+    which: Indices,
+    actions: Indices,
+    *,
+    points_at_once: int = POINTS_AT_ONCE,
+) -> Points:
     """Return the points of some actions, each given by its round and its row, in the given order."""
     used, which = np.unique(which, return_inverse=True)
     rounds = [rounds[place] for place in used]
     sizes = sizes_of(rounds)
     starts = np.cumsum(sizes) - sizes  # offset of each set, if all were stacked
     found, owners = [], []
-    for part in parts(sizes):
+    for part in parts(sizes, points_at_once=points_at_once):
         own = np.flatnonzero((which >= part.start) & (which < part.stop))
         rows = starts[which[own]] + actions[own] - starts[part.start]
         found.append(kind.take(stacked(kind, rounds[part]), rows))

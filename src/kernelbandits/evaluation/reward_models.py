@@ -235,7 +235,9 @@ class ModelWithErrors(FittedModel, Protocol):
         """Return the error covariance of a weighted sum of rewards with each other action, divided by σ²."""
 
 
-def model_error(values: ModelValues, log: Log, target: Target, weights: Vector) -> tuple[float, float] | None:
+def model_error(
+    values: ModelValues, log: Log, target: Target, weights: Vector, *, most_actions: int = ACTIONS_AT_MOST
+) -> tuple[float, float] | None:
     """Return variance of the value's error given the rounds, and its covariance with the mean of the logged rewards.
 
     The error is that of (1/n) Σ_t [Σ_a π(a|x_t) r̂(x_t, a) + w_t (r_t − r̂(x_t, a_t))] around the policy's expected
@@ -254,14 +256,14 @@ def model_error(values: ModelValues, log: Log, target: Target, weights: Vector) 
     ‖ν‖²/γ = ν(Σ_f h_f), so folds whose models share rewards, and one function, are not treated as independent. For one
     fold without corrections the result is the posterior variance of the mean, σ² Σ_ij w_i w_j Cov(z_i, z_j).
 
-    In a fold with more than 10,000 actions that the policy may take, 10,000 are drawn by weight. The result is then too
-    high on average: the fewer the actions, the less their errors cancel.
+    In a fold with more than `most_actions` actions that the policy may take, as many are drawn by weight. The result is
+    then too high on average: the fewer the actions, the less their errors cancel.
     """
     models = [model for model in values.models if isinstance(model, ModelWithErrors)]
     if len(models) < len(values.models):
         return None
     n_folds = len(models)
-    evaluated = [_evaluated(target, values.fold_of == fold) for fold in range(n_folds)]
+    evaluated = [_evaluated(target, values.fold_of == fold, most_actions) for fold in range(n_folds)]
     logged = WeightedActions(target.rounds.contexts, target.rounds.which, log.actions, weights / len(log))
     everything = sum(evaluated[1:], evaluated[0]) + logged
     n_evaluated = len(everything) - len(logged)
@@ -279,9 +281,9 @@ def model_error(values: ModelValues, log: Log, target: Target, weights: Vector) 
     return variance, noise_variance * float(coefficients.mean())
 
 
-def _evaluated(target: Target, is_own: NDArray[np.bool_]) -> WeightedActions:
+def _evaluated(target: Target, is_own: NDArray[np.bool_], most_actions: int) -> WeightedActions:
     """Return the actions of the policy in some rounds of the log, each set once: Σ weight = rounds / all rounds."""
     places, times = np.unique(target.rounds.which[is_own], return_counts=True)
     taken = target.taken(places)
     share = np.bincount(places, times / len(is_own), minlength=len(target.rounds))
-    return replace(taken, weights=share[taken.which] * taken.weights).thinned(ACTIONS_AT_MOST)
+    return replace(taken, weights=share[taken.which] * taken.weights).thinned(most_actions)

@@ -126,7 +126,7 @@ def _attempt(work: Work, number: int, on_round: Callable[[int], None] | None = N
         return Failure.of(error)
 
 
-def run_serial(work: Work, on_progress: ProgressCallback) -> Outcomes:
+def run_serial(work: Work, on_progress: ProgressCallback, *, poll_seconds: float = POLL_SECONDS) -> Outcomes:
     """Run the jobs one after the other in this process."""
     due, rounds = monotonic(), [NOT_STARTED] * work.n_jobs
     for number in range(work.n_jobs):
@@ -134,7 +134,7 @@ def run_serial(work: Work, on_progress: ProgressCallback) -> Outcomes:
         def on_round(finished: int, number: int = number) -> None:
             nonlocal due
             if monotonic() >= due:
-                due = monotonic() + POLL_SECONDS
+                due = monotonic() + poll_seconds
                 rounds[number] = finished
                 on_progress(rounds)
 

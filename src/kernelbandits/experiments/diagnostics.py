@@ -28,9 +28,6 @@ MOST_CHECKPOINTS: Final = 12
 MOST_POINTS: Final = 2_000
 """Distinct points up to which the whole spectrum is computed, at a cost that grows with their cube."""
 
-MOST_WORK: Final = MOST_POINTS**3
-"""Points times directions squared: with more points, the part of a spectrum that costs as much."""
-
 
 def checkpoints(rounds: Indices) -> Indices:
     """At most twelve of these rounds, roughly log-spaced, from the second on; the last is among them.
@@ -45,13 +42,15 @@ def checkpoints(rounds: Indices) -> Indices:
     return np.unique(usable[np.searchsorted(usable, np.round(wanted))])
 
 
-def effective_dimensions(trace: Trace, policy: Policy, *, rounds: Indices, horizon: int) -> dict[int, int]:
+def effective_dimensions(
+    trace: Trace, policy: Policy, *, rounds: Indices, horizon: int, most_points: int = MOST_POINTS
+) -> dict[int, int]:
     """Effective dimension d̃ of the points chosen up to each of these rounds, by round.
 
     All chosen points count, learned or not. d̃ is that of `theory.effective_dimension` with the policy's
-    regularization and ln of the whole horizon, so that values of different rounds compare. Beyond 2,000 distinct points
-    it is computed from the leading directions if these determine it at the same cost, and ends where they do not. A
-    policy without a kernel has none, nor have contexts that its kernel does not accept.
+    regularization and ln of the whole horizon, so that values of different rounds compare. Beyond `most_points`
+    distinct points it is computed from the leading directions if these determine it at the same cost, and ends where
+    they do not. A policy without a kernel has none, nor have contexts that its kernel does not accept.
     """
     if not has_kernel(policy) or not len(rounds):
         return {}
@@ -59,7 +58,9 @@ def effective_dimensions(trace: Trace, policy: Policy, *, rounds: Indices, horiz
     found: dict[int, int] = {}
     try:
         for t, points, counts in _distinct_points(chosen_contexts(trace), kernel, set(rounds.tolist())):
-            dimension = _dimension(kernel, points, counts, regularization=regularization, horizon=max(2, horizon))
+            dimension = _dimension(
+                kernel, points, counts, regularization=regularization, horizon=max(2, horizon), most_points=most_points
+            )
             if dimension is None:
                 return found
             found[t] = dimension
@@ -86,9 +87,11 @@ def chosen_contexts(trace: Trace) -> tuple[Points, ...]:
     return trace.contexts
 
 
-def _dimension(kernel: Kernel, points: Points, counts: Vector, *, regularization: float, horizon: int) -> int | None:
-    if len(counts) > MOST_POINTS:
-        most = int(sqrt(MOST_WORK / len(counts)))
+def _dimension(
+    kernel: Kernel, points: Points, counts: Vector, *, regularization: float, horizon: int, most_points: int
+) -> int | None:
+    if len(counts) > most_points:
+        most = int(sqrt(most_points**3 / len(counts)))  # the cost is points × directions²
         return certified_dimension(kernel, points, counts, regularization=regularization, horizon=horizon, most=most)
     spectrum = _spectrum(kernel.gram(points), counts)
     return effective_dimension(spectrum=spectrum, regularization=regularization, horizon=horizon)

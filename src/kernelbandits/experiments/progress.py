@@ -47,20 +47,22 @@ class ProgressDisplay(Protocol):
         """Show that `done` of `total` rounds are finished."""
 
 
-def study_progress(shown: bool | None) -> AbstractContextManager[ProgressDisplay | None]:
+def study_progress(
+    shown: bool | None, *, delay: float = DISPLAY_DELAY
+) -> AbstractContextManager[ProgressDisplay | None]:
     """Display of a study's progress on the error stream.
 
     Parameters
     ----------
     shown
-        None: a bar on a terminal after two seconds, nothing elsewhere. True: a bar at once, and lines where there is no
-        terminal. False: nothing.
+        None: a bar on a terminal after `delay` seconds, nothing elsewhere. True: a bar at once, and lines where there
+        is no terminal. False: nothing.
     """
     has_bar = sys.stderr is not None and sys.stderr.isatty() and find_spec("rich") is not None
     if shown is False or not (shown or has_bar):
         return nullcontext()
     if has_bar:
-        return rounds_bar("Running", after=0.0 if shown else DISPLAY_DELAY)
+        return rounds_bar("Running", after=0.0 if shown else delay)
     return nullcontext(ProgressLines())
 
 

@@ -154,7 +154,9 @@ def distances(first: Points, second: Points, *, metric: Metric = "euclidean", le
     return _all_distances(first, second, metric, 1.0 / length_scale if metric == "cityblock" else length_scale**-2.0)
 
 
-def _all_distances(first: Points, second: Points, metric: Metric, weights: Vector | None) -> Matrix:
+def _all_distances(
+    first: Points, second: Points, metric: Metric, weights: Vector | None, *, sparse_block: int = SPARSE_BLOCK
+) -> Matrix:
     from scipy.spatial.distance import cdist
 
     if not is_sparse(first) and not is_sparse(second):
@@ -164,7 +166,7 @@ def _all_distances(first: Points, second: Points, metric: Metric, weights: Vecto
     result = np.zeros((first.shape[0], second.shape[0]))
     if not len(columns):
         return result
-    block = max(1, SPARSE_BLOCK // len(columns))
+    block = max(1, sparse_block // len(columns))
     for a in range(0, first.shape[0], block):
         left = dense(first[a : a + block])
         for b in range(0, second.shape[0], block):

@@ -118,9 +118,11 @@ class Polynomial(Kernel):
         return gradient[:, 1:] if self.offset > 0 else gradient
 
 
-def _monomials(n_variables: int, degree: int) -> tuple[NDArray[np.intp], Vector]:
+def _monomials(
+    n_variables: int, degree: int, *, remembered_bytes: int = REMEMBERED_BYTES
+) -> tuple[NDArray[np.intp], Vector]:
     """Variables of each monomial, one row per factor, and the roots of the multinomial coefficients."""
-    is_small = 8 * (degree + 1) * comb(n_variables + degree - 1, degree) <= REMEMBERED_BYTES
+    is_small = 8 * (degree + 1) * comb(n_variables + degree - 1, degree) <= remembered_bytes
     return (_remembered_monomials if is_small else _computed_monomials)(n_variables, degree)
 
 

@@ -96,12 +96,13 @@ def _checked_ngrams(
 class NgramIndex:
     """Cache of integers for n-grams, and of the weighted n-grams of recent strings.
 
-    The cache holds at most `MOST_BYTES`: it can be emptied at any moment, and its copies start empty. The integers are
+    The cache holds at most `most_bytes`: it can be emptied at any moment, and its copies start empty. The integers are
     valid within one call only. It can be used in several threads at once.
     """
 
     def __init__(self, ngrams: Ngrams, known: Sequence[str] = ()) -> None:
         self._ngrams, self._known = ngrams, known
+        self.most_bytes = MOST_BYTES
         self._guard = ForkedLock()  # a kernel may be shared by policies in different threads
         self._held = _Held(known, ngrams)
 
@@ -121,7 +122,7 @@ class NgramIndex:
             except TypeError as error:  # an unhashable object is not a string
                 raise InvalidContexts(f"This kernel compares strings: {error}.") from error
             n_ngrams = len(held.numbers)
-            if held.n_bytes > MOST_BYTES:
+            if held.n_bytes > self.most_bytes:
                 self._held = _Held(self._known, self._ngrams)
         return found, n_ngrams
 

@@ -15,7 +15,7 @@ from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Indices, Matrix, Selection, Vector
 from kernelbandits.validation import short_repr
 
-__all__ = ["MOST_BEGINNINGS", "Ranking", "given_places", "slate_places"]
+__all__ = ["Ranking", "given_places", "slate_places"]
 
 MOST_BEGINNINGS: Final = 2_000
 """Largest number of beginnings of slates that are enumerated: some tens of milliseconds."""

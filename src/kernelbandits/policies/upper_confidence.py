@@ -153,10 +153,12 @@ class UpperConfidencePolicy(PosteriorPolicy):
             found += [tie_probabilities(rows, self._ties, actions.n_actions) for rows, actions in tied]
         return found
 
-    def _side_by_side(self, rounds: Sequence[Actions]) -> Iterator[list[Actions]]:
+    def _side_by_side(
+        self, rounds: Sequence[Actions], *, similarities_at_once: int = SIMILARITIES_AT_ONCE
+    ) -> Iterator[list[Actions]]:
         """Split consecutive rounds into batches for joint queries; a catalog, which caches work, forms its own."""
         part: list[Actions] = []
-        n_points, most = 0, max(1, SIMILARITIES_AT_ONCE // max(1, self.posterior.size))
+        n_points, most = 0, max(1, similarities_at_once // max(1, self.posterior.size))
         for actions in rounds:
             is_alone = isinstance(actions, CatalogActions)
             if part and (is_alone or n_points + actions.n_actions > most):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from benchmarks import cores
 from benchmarks.cores import Bandwidth, CoresReport, main, markdown, measure
+from benchmarks.peers import OURS
 from benchmarks.peers.ours import kernel_of
 from benchmarks.workloads import ROUGH, FreshContexts, similarity
 from numpy.testing import assert_allclose
@@ -44,8 +45,8 @@ def test_every_number_of_threads_plays_the_same_rounds():
     assert report.stretches == [(0, 5), (5, 20), (20, 40), (40, 45), (45, 50)]
 
 
-def test_a_difference_of_one_bit_is_found(monkeypatch):
-    start, made = cores.OURS.start, []
+def test_a_difference_of_one_bit_is_found():
+    start, made = OURS.start, []
 
     def start_differently(setting):
         made.append(start(setting))
@@ -53,9 +54,7 @@ def test_a_difference_of_one_bit_is_found(monkeypatch):
             made[1].posterior.observe(np.full((1, 20), 0.5), [1e-9])
         return made[-1]
 
-    monkeypatch.setattr(cores, "OURS", replace(cores.OURS, start=start_differently))
-
-    report = measure(2, [1, 2], 5, 4)
+    report = measure(2, [1, 2], 5, 4, peer=replace(OURS, start=start_differently))
 
     assert report.differs_at == 1
     assert "differ in round 1" in page(report)

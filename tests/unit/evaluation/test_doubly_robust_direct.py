@@ -6,16 +6,14 @@ from scipy.sparse import csr_array
 from definitions import ridge
 from kernelbandits import Catalog, Pairs
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation import DirectMethod, Log, _inputs, reward_models
+from kernelbandits.evaluation import DirectMethod, Log, reward_models
 from kernelbandits.kernels import Delta, Gaussian, Linear, PairProduct, Spectrum
 from kernelbandits.policies import KernelUCB, Softmax, UniformRandom
 from logs import slow_direct, string_log
 
 
-@pytest.mark.parametrize("points_at_once", [1, 7, 65_536])
 @pytest.mark.parametrize("kernel", [Spectrum(n=2), Delta()])
-def test_it_is_its_definition_over_changing_sets_of_strings(kernel, points_at_once, monkeypatch):
-    monkeypatch.setattr(_inputs, "POINTS_AT_ONCE", points_at_once)
+def test_it_is_its_definition_over_changing_sets_of_strings(kernel):
     log, policy = string_log(), Softmax(KernelUCB(Spectrum(n=2)), temperature=0.3, seed=0)
     logged = [log.rounds[t][log.actions[t]] for t in range(len(log))]
 

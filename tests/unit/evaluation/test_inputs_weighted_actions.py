@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits.evaluation._inputs import WeightedActions, gathered
+from kernelbandits.evaluation._inputs import WeightedActions, gathered, parts
 from kernelbandits.kernels import Spectrum
 
 
@@ -54,10 +54,17 @@ def test_few_actions_and_actions_of_no_weight_are_left_alone():
     assert set(np.flatnonzero(without.weights)) >= set(taken(without, 40))
 
 
-def test_actions_are_gathered_in_the_order_given():
+@pytest.mark.parametrize("points_at_once", [1, 4, 65_536])
+def test_actions_are_gathered_in_the_order_given(points_at_once):
     rng = np.random.default_rng(2)
     many = some(np.ones(50), rng)
 
-    points = gathered(Spectrum(n=1).kind, many.rounds, many.which, many.actions)
+    points = gathered(Spectrum(n=1).kind, many.rounds, many.which, many.actions, points_at_once=points_at_once)
 
     assert points == [many.rounds[place][row] for place, row in zip(many.which, many.actions, strict=True)]
+
+
+def test_rounds_are_split_into_blocks_of_about_as_many_points():
+    found = list(parts(np.array([3, 1, 4, 1, 5]), points_at_once=4))
+
+    assert found == [slice(0, 1), slice(1, 2), slice(2, 4), slice(4, 5)]

@@ -4,8 +4,9 @@ from numpy.testing import assert_allclose
 
 from kernelbandits.environments import SyntheticRKHS
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.evaluation import DirectMethod, DoublyRobust, Log, Switch, collect_log, reward_models, true_value
-from kernelbandits.evaluation.reward_models import residual_variance
+from kernelbandits.evaluation import DirectMethod, DoublyRobust, Log, Switch, collect_log, true_value
+from kernelbandits.evaluation.reward_models import model_error, model_values, residual_variance
+from kernelbandits.evaluation.targets import Target
 from kernelbandits.kernels import Delta, Gaussian, Linear, Spectrum
 from kernelbandits.policies import KernelUCB, Softmax, UniformRandom
 from kernelbandits.posterior import ExactPosterior, posterior_factory
@@ -97,27 +98,30 @@ def test_every_form_of_the_posterior_states_the_same_error(kernel):
     assert_allclose(errors, errors[0], rtol=1e-6)
 
 
-def test_of_very_many_actions_some_stand_for_all(monkeypatch):
+def error_of(model, log, **options):
+    """Standard error of the model alone, under the uniform policy."""
+    target = Target.of(log, UniformRandom())
+    variance, _ = model_error(model_values(model, log, target, folds=1), log, target, np.zeros(len(log)), **options)
+    return np.sqrt(variance)
+
+
+def test_of_very_many_actions_some_stand_for_all():
     log = string_log(300, seed=3)
     model = DirectMethod(KERNEL, GAMMA, noise_variance=1.7)
-    exactly = model.estimate(log, UniformRandom()).standard_error
 
-    monkeypatch.setattr(reward_models, "ACTIONS_AT_MOST", 200)
-    thinned = model.estimate(log, UniformRandom()).standard_error
+    exactly, thinned = error_of(model, log), error_of(model, log, most_actions=200)
 
     assert exactly < thinned < 1.1 * exactly
 
 
-def test_actions_that_stand_for_all_are_of_every_row(monkeypatch):
+def test_actions_that_stand_for_all_are_of_every_row():
     """Of three actions only the middle one was shown often; the others are most of the error."""
     rng = np.random.default_rng(0)
     actions = np.where(rng.random(300) < 0.98, 1, 2 * rng.integers(2, size=300))
     log = Log([["a", "b", "c"] for _ in range(300)], actions, np.where(actions == 1, 0.98, 0.01), rng.normal(size=300))
     model = DirectMethod(Delta(), 1.0, noise_variance=1.0)
-    exactly = model.estimate(log, UniformRandom()).standard_error
 
-    monkeypatch.setattr(reward_models, "ACTIONS_AT_MOST", 300)
-    thinned = model.estimate(log, UniformRandom()).standard_error
+    exactly, thinned = error_of(model, log), error_of(model, log, most_actions=300)
 
     assert_allclose(thinned, exactly, rtol=0.15)
 

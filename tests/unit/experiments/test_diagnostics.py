@@ -4,7 +4,6 @@ import pytest
 from kernelbandits.environments import Clustered, DrawnRounds, FixedCatalog, Round
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.evaluation import simulate, start_world
-from kernelbandits.experiments import diagnostics
 from kernelbandits.experiments.diagnostics import checkpoints, chosen_contexts, effective_dimensions
 from kernelbandits.experiments.policy_spec import PolicySpec
 from kernelbandits.experiments.runner import run
@@ -127,28 +126,25 @@ def test_items_joined_with_a_context_are_pairs():
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(length_scale=0.4)])
-def test_more_points_than_a_whole_spectrum_takes_are_decided_by_leading_directions(monkeypatch, kernel):
-    monkeypatch.setattr(diagnostics, "MOST_POINTS", 4)
+def test_more_points_than_a_whole_spectrum_takes_are_decided_by_leading_directions(kernel):
     environment = Clustered(n_actions=6)
     policy = KernelUCB(kernel, regularization=0.1)
     trace = simulate(environment, policy, horizon=60, seed=4, keep_contexts=True)
     rounds = np.array([2, 4, 25, 60])
 
-    found = effective_dimensions(trace, policy, rounds=rounds, horizon=60)
+    found = effective_dimensions(trace, policy, rounds=rounds, horizon=60, most_points=20)
 
     world = start_world(environment, 4)
     chosen = [world.observe().contexts[action] for action in trace.action]
     assert found == {t: rows_of_gram(kernel, chosen[:t], 60, 0.1) for t in rounds.tolist()}
 
 
-def test_it_stops_where_the_directions_that_can_be_paid_for_do_not_settle_it(monkeypatch):
-    monkeypatch.setattr(diagnostics, "MOST_POINTS", 4)
-    monkeypatch.setattr(diagnostics, "MOST_WORK", 5)  # one direction of five points
+def test_it_stops_where_the_directions_that_can_be_paid_for_do_not_settle_it():
     policy = KernelUCB(KERNEL, regularization=1e-3)
 
     trace = simulate(Unknowing(), UniformRandom(seed=1), horizon=7, seed=1, keep_contexts=True)
 
-    found = effective_dimensions(trace, policy, rounds=np.array([2, 4, 5, 7]), horizon=7)
+    found = effective_dimensions(trace, policy, rounds=np.array([2, 4, 5, 7]), horizon=7, most_points=4)
 
     assert set(found) == {2, 4}
 

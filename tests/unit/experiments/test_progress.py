@@ -5,7 +5,7 @@ import pytest
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments import progress, run
-from kernelbandits.experiments.progress import progress_bar, rounds_bar, task_progress, time_left
+from kernelbandits.experiments.progress import progress_bar, rounds_bar, study_progress, task_progress, time_left
 from small_studies import small_study
 
 
@@ -52,32 +52,48 @@ class Terminal(StringIO):
         return True
 
 
-def shown_by(monkeypatch, stream, folder, shown, delay=0.0):
-    """What a run writes to the error stream."""
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "DISPLAY_DELAY", delay)
+@pytest.fixture
+def written(monkeypatch):
+    """A function that sets the error stream, calls a function and returns what was written to the stream."""
     for name in ("TERM", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
+
+    def call(stream, show, *arguments, **named):
+        monkeypatch.setattr(sys, "stderr", stream)
+        show(*arguments, **named)
+        return stream.getvalue()
+
+    return call
+
+
+def run_study(folder, shown):
     run(small_study(seeds=1), folder, workers=1, progress=shown)
-    return stream.getvalue()
 
 
-def test_a_run_shows_its_progress_on_a_terminal_and_nothing_elsewhere(monkeypatch, tmp_path):
-    assert "Running" in shown_by(monkeypatch, Terminal(), tmp_path / "a", None)
-    assert shown_by(monkeypatch, StringIO(), tmp_path / "b", None) == ""
+def display(shown, *, delay):
+    with study_progress(shown, delay=delay) as shows:
+        if shows is not None:
+            shows.move(1, 2)
 
 
-def test_a_run_shorter_than_two_seconds_shows_nothing(monkeypatch, tmp_path):
+def test_progress_is_shown_on_a_terminal_and_nothing_elsewhere(written, tmp_path):
+    assert "Running" in written(Terminal(), display, None, delay=0.0)
+    assert written(StringIO(), display, None, delay=0.0) == ""
+    assert written(StringIO(), run_study, tmp_path, None) == ""
+
+
+def test_a_run_shorter_than_two_seconds_shows_nothing(written):
     assert progress.DISPLAY_DELAY == 2.0
-    assert "Running" not in shown_by(monkeypatch, Terminal(), tmp_path, None, delay=60.0)
+    assert "Running" not in written(Terminal(), display, None, delay=60.0)
 
 
-def test_progress_can_be_turned_off_and_on(monkeypatch, tmp_path):
-    assert shown_by(monkeypatch, Terminal(), tmp_path / "a", False) == ""
-    lines = shown_by(monkeypatch, StringIO(), tmp_path / "b", True).splitlines()
+def test_progress_can_be_turned_off_and_on(written, tmp_path):
+    assert written(Terminal(), run_study, tmp_path / "a", False) == ""
+    lines = written(StringIO(), run_study, tmp_path / "b", True).splitlines()
     assert lines[-1] == "69 of 69 rounds"
     assert len(lines) == 2  # the first at once, none within ten seconds of it, and the last
-    assert "Running" in shown_by(monkeypatch, Terminal(), tmp_path / "c", True, delay=60.0)
+    assert "Running" in written(Terminal(), run_study, tmp_path / "c", True)
+    assert "Running" in written(Terminal(), display, True, delay=60.0)
 
 
 def test_lines_say_what_is_left(monkeypatch, capsys):
@@ -96,11 +112,11 @@ def test_lines_say_what_is_left(monkeypatch, capsys):
     ]  # fmt: skip
 
 
-def test_without_rich_a_terminal_shows_nothing_unless_requested(monkeypatch, tmp_path):
+def test_without_rich_a_terminal_shows_nothing_unless_requested(written, monkeypatch, tmp_path):
     monkeypatch.setattr(progress, "find_spec", lambda name: None)
 
-    assert shown_by(monkeypatch, Terminal(), tmp_path / "a", None) == ""
-    assert "69 of 69 rounds" in shown_by(monkeypatch, Terminal(), tmp_path / "b", True)
+    assert written(Terminal(), display, None, delay=0.0) == ""
+    assert "69 of 69 rounds" in written(Terminal(), run_study, tmp_path, True)
 
 
 def test_a_progress_that_is_not_a_function_is_rejected(tmp_path):

@@ -17,8 +17,9 @@ from kernelbandits.errors import (
     NewerFile,
     StudyIncomplete,
 )
-from kernelbandits.experiments import backends, runner, store
+from kernelbandits.experiments import runner, store
 from kernelbandits.experiments import study as study_module
+from kernelbandits.experiments.backends import run_serial
 from kernelbandits.experiments.policy_spec import PolicySpec
 from kernelbandits.experiments.results import Results, read_results
 from kernelbandits.experiments.runner import run
@@ -324,25 +325,21 @@ def test_progress_counts_rounds(tmp_path):
 
     done = [finished for finished, _ in reported]
     assert done == sorted(done)
-    assert reported[-1] == (720, 720)
+    assert (reported[0], reported[-1]) == ((1, 720), (720, 720))
 
 
-def test_progress_moves_within_a_job(tmp_path, monkeypatch):
-    monkeypatch.setattr(backends, "POLL_SECONDS", 0.0)
-    study, reported = small_study(horizon=7, seeds=1, policies={"A": mixed}), []
+@pytest.mark.parametrize(
+    ("poll_seconds", "expected"),
+    [(0.0, [(1, -1), (2, -1), (3, -1), (3, -1), (3, 1), (3, 2), (3, 3), (3, 3)]), (3600.0, [(1, -1), (3, -1), (3, 3)])],
+)
+def test_progress_moves_within_a_job_but_not_more_often_than_anyone_looks(poll_seconds, expected):
+    study, reported = small_study(horizon=3, seeds=2, policies={"A": mixed}), []
+    work = runner._StudyWork(study, study.jobs)
 
-    run(study, tmp_path, workers=1, progress=lambda *at: reported.append(at))
+    outcomes = list(run_serial(work, lambda rounds: reported.append(tuple(rounds)), poll_seconds=poll_seconds))
 
-    assert reported == [(t, 7) for t in (1, 2, 3, 4, 5, 6, 7, 7)]
-
-
-def test_progress_is_not_reported_more_often_than_anyone_looks(tmp_path, monkeypatch):
-    monkeypatch.setattr(backends, "POLL_SECONDS", 3600.0)
-    reported = []
-
-    run(small_study(horizon=40), tmp_path, workers=1, progress=lambda *at: reported.append(at))
-
-    assert reported == [(1, 240), *((40 * job, 240) for job in range(1, 7))]
+    assert [number for number, _ in outcomes] == [0, 1]
+    assert reported == expected
 
 
 @pytest.mark.parametrize(

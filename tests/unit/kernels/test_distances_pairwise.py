@@ -110,8 +110,8 @@ def test_few_rows_give_the_same_from_either_side(n_rows):
 def test_the_product_form_is_used_up_to_its_limit_only(monkeypatch):
     calls = []
     monkeypatch.setattr(_distances, "distances", lambda *_, **kwargs: calls.append(kwargs) or np.zeros((1, 1)))
-    monkeypatch.setattr(_distances, "FEW_ROWS", 0)
-    origin, edge = np.zeros((1, 1)), np.array([[np.sqrt(EXPANSION_LIMIT)]])
+    n_rows = _distances.FEW_ROWS + 1
+    origin, edge = np.zeros((n_rows, 1)), np.full((n_rows, 1), np.sqrt(EXPANSION_LIMIT))
 
     near = squared_distances(origin, edge / 1.001)
     assert_allclose(near, EXPANSION_LIMIT / 1.001**2)
@@ -148,11 +148,10 @@ def test_no_rows_have_no_distances():
     assert distances(csr_array((0, 2)), csr_array(rows)).shape == (0, 3)
 
 
-def test_sparse_distances_are_computed_block_by_block(monkeypatch):
-    monkeypatch.setattr(_distances, "SPARSE_BLOCK", 6)
+def test_sparse_distances_are_computed_block_by_block():
     rows = np.random.default_rng(4).normal(size=(7, 3))
 
-    apart = distances(csr_array(rows), csr_array(rows[:5]))
+    apart = _distances._all_distances(csr_array(rows), csr_array(rows[:5]), "euclidean", None, sparse_block=6)
 
     assert_allclose(apart, distances(rows, rows[:5]), atol=1e-12)
 

@@ -123,13 +123,11 @@ def test_dense_and_sparse_rows_can_be_compared():
         assert_allclose(kernel.gram(*sides), kernel.gram(FIRST, SECOND))
 
 
-def test_only_small_tables_of_monomials_are_remembered(monkeypatch):
-    points, kernel = np.ones((1, 5)), Polynomial(degree=2)
-    expected = kernel.features(points)
+def test_only_small_tables_of_monomials_are_remembered():
+    most = 8 * 3 * 21  # 21 monomials of 6 variables, 2 factors and a weight
     linear._remembered_monomials.cache_clear()
-    monkeypatch.setattr(linear, "REMEMBERED_BYTES", 8 * 3 * 21)  # 21 monomials of 6 variables, 2 factors and a weight
 
-    assert_allclose(kernel.features(points), expected)
+    linear._monomials(6, 2, remembered_bytes=most)
     assert linear._remembered_monomials.cache_info().currsize == 1
-    kernel.features(np.ones((1, 6)))
+    linear._monomials(7, 2, remembered_bytes=most)
     assert linear._remembered_monomials.cache_info().currsize == 1

@@ -53,10 +53,10 @@ def test_no_string_is_cut_up_twice(monkeypatch):
 
 
 @pytest.mark.parametrize("most_bytes", [0, 5_000, 50_000])
-def test_forgetting_changes_no_answer(monkeypatch, most_bytes):
+def test_forgetting_changes_no_answer(most_bytes):
     expected = Spectrum(n=(2, 3)).gram(WORDS[:40], WORDS[20:80])
-    monkeypatch.setattr(strings, "MOST_BYTES", most_bytes)
     kernel = Spectrum(n=(2, 3))
+    kernel._index.most_bytes = most_bytes
 
     for start in range(0, 300, 30):
         kernel.gram(WORDS[start : start + 30])
@@ -76,10 +76,8 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("form", TEXTS)
-def test_what_is_remembered_stays_within_its_bound(monkeypatch, form):
-    monkeypatch.setattr(strings, "MOST_BYTES", 1_000_000)
-
-    most, n_empty = most_memory(form)
+def test_what_is_remembered_stays_within_its_bound(form):
+    most, n_empty = most_memory(form, most_bytes=1_000_000)
 
     assert 600_000 < most < 1_020_000
     assert n_empty
@@ -92,10 +90,11 @@ def test_without_the_bound_memory_goes_on_growing():
     assert not n_empty
 
 
-def most_memory(form):
+def most_memory(form, *, most_bytes=strings.MOST_BYTES):
     """Bytes that a kernel holds between two calls at most, and how often it started again."""
     parameters, make = TEXTS[form]
     kernel = Spectrum(**parameters)
+    kernel._index.most_bytes = most_bytes
     kernel.gram([make(0)])
     most, n_empty, held = 0, 0, kernel._index._held
     tracemalloc.start()

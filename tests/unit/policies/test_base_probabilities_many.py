@@ -5,7 +5,7 @@ from scipy.sparse import csr_array
 from kernelbandits import Catalog
 from kernelbandits.errors import InvalidContexts
 from kernelbandits.kernels import Gaussian, Linear
-from kernelbandits.policies import KernelUCB, Mixed, upper_confidence
+from kernelbandits.policies import KernelUCB, Mixed
 from kernelbandits.theory.exploration import Mixture
 
 
@@ -33,16 +33,29 @@ def assert_like_each(policy, rounds, ids=None):
     return together
 
 
-@pytest.mark.parametrize("similarities_at_once", [1, 5_000, 4_000_000])
 @pytest.mark.parametrize("ties", ["lowest", "random", "exact"])
 @pytest.mark.parametrize("posterior", ["auto", "exact", "primal"])
-def test_they_are_those_of_each_round_ties_included(posterior, ties, similarities_at_once, monkeypatch):
-    monkeypatch.setattr(upper_confidence, "SIMILARITIES_AT_ONCE", similarities_at_once)
-
+def test_they_are_those_of_each_round_ties_included(posterior, ties):
     together = assert_like_each(make_policy(posterior, ties), some_rounds())
 
     n_tied = sum(np.count_nonzero(probabilities) > 1 for probabilities in together)
     assert n_tied > 0 if ties == "random" else n_tied == 0
+
+
+@pytest.mark.parametrize("similarities_at_once", [1, 5_000])
+@pytest.mark.parametrize("posterior", ["auto", "exact", "primal"])
+def test_they_are_the_same_in_small_batches(posterior, similarities_at_once):
+    policy = make_policy(posterior, "random")
+    rounds = policy._actions_of_each(some_rounds(), None, None, policy._listed)
+    policy.probabilities(some_rounds()[0])  # the first query may change the form of the posterior
+
+    batches = list(policy._side_by_side(rounds, similarities_at_once=similarities_at_once))
+
+    assert [actions for batch in batches for actions in batch] == rounds
+    assert max(len(batch) for batch in batches) < (2 if similarities_at_once == 1 else 30)
+    tied = [rows for batch in batches for rows in policy._tied_in_each(batch)]
+    for found, expected in zip(tied, policy._tied_in_each(rounds), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_the_chosen_action_is_the_one_of_probability_one():

@@ -10,7 +10,6 @@ import pytest
 import kernelbandits as kb
 from kernelbandits.errors import InvalidContexts, InvalidParameter, NotSupported
 from kernelbandits.kernels import Gaussian
-from kernelbandits.policies import slates
 from kernelbandits.theory import GPUCBFinite
 
 CONTEXTS = np.random.default_rng(0).uniform(size=(5, 2))
@@ -238,17 +237,24 @@ def test_asking_for_probabilities_of_slates_changes_nothing():
     assert queried.choose(CONTEXTS, k=5).actions.tolist() == other.choose(CONTEXTS, k=5).actions.tolist()
 
 
-def test_many_beginnings_of_slates_are_sampled(monkeypatch):
-    policy = MAKERS["Softmax"]()
-    exact = policy.place_probabilities(CONTEXTS, 4)
-    monkeypatch.setattr(slates, "MOST_BEGINNINGS", 10)
+@pytest.mark.parametrize(("n_actions", "is_sampled"), [(44, False), (46, True)])
+def test_many_beginnings_of_slates_are_sampled(n_actions, is_sampled):
+    """44 actions have 1,892 beginnings of length two, 46 have 2,070."""
+    policy, contexts = MAKERS["Softmax"](), np.random.default_rng(1).uniform(size=(n_actions, 2))
+    first = policy.probabilities(contexts)
+    exact = np.array([first, np.zeros(n_actions), np.zeros(n_actions)])
+    for above, second in itertools.permutations(range(n_actions), 2):
+        pair = first[above] * first[second] / (1.0 - first[above])
+        exact[1, second] += pair
+        left = np.delete(np.arange(n_actions), [above, second])
+        exact[2, left] += pair * first[left] / first[left].sum()
 
-    sampled = policy.place_probabilities(CONTEXTS, 4)
+    found = policy.place_probabilities(contexts, 3)
 
-    assert not np.array_equal(sampled, exact)
-    np.testing.assert_allclose(sampled, exact, atol=0.06)
-    np.testing.assert_allclose(sampled.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(sampled, policy.place_probabilities(CONTEXTS, 4))
+    np.testing.assert_allclose(found, exact, rtol=0.03 if is_sampled else 1e-9)
+    assert bool(np.abs(found - exact).max() > 1e-6) is is_sampled
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(found, policy.place_probabilities(contexts, 3))
 
 
 def test_only_eligible_actions_have_places():

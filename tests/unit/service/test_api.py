@@ -1,17 +1,20 @@
 """The HTTP interface: answers, problems, limits, keys; what is rejected leaves no trace."""
 
+import asyncio
 import concurrent.futures
 import http.client
 import io
 import json
 import socket
 import time
+from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 
 from kernelbandits.service import keys
-from kernelbandits.service.api import app as application
 from kernelbandits.service.api import endpoints
+from kernelbandits.service.api.app import Admission
 from kernelbandits.service.client import ServiceError
 from kernelbandits.service.schemas import Limits
 from kernelbandits.service.settings import Settings
@@ -396,26 +399,34 @@ def test_more_requests_than_the_limit_are_rejected_and_then_taken_again(tmp_path
         assert send(service, "PUT", ONE, {"actions": ACTIONS})[0] == 200
 
 
-@pytest.mark.parametrize("slow", [0.0, 1e9])
-def test_while_the_event_loop_is_slow_fewer_requests_are_taken_at_once(tmp_path, monkeypatch, slow):
-    monkeypatch.setattr(application, "SLOW", slow)
-    monkeypatch.setattr(application, "FEWEST", 3)
-    limits = Limits(in_flight=8, body_seconds=PATIENCE)
-    with served(tmp_path, settings=Settings(data=tmp_path, limits=limits)) as service:
-        service.client.create("news", ROWS)
-        service.client.act("news", "start")
-        for number in range(40):
-            assert send(service, "PUT", f"{ONE}{number}", {"actions": ACTIONS})[0] == 200
-        head = HEAD + "content-length: 50\r\n\r\n{"
-        held = []
-        for number in range(3 if slow == 0.0 else 8):
-            held.append(socket.create_connection(("127.0.0.1", service.port)))
-            held[-1].sendall(head.encode())
-            eventually(lambda number=number: service.app.state.service.n_active == number + 1)
+@pytest.mark.parametrize(("slow", "n_taken"), [(0.0, 3), (1e9, 8)])
+def test_while_the_event_loop_is_slow_fewer_requests_are_taken_at_once(slow, n_taken):
+    codes, is_over = [], asyncio.Event()
+    metrics = SimpleNamespace(rejected=codes.append)
+    service = SimpleNamespace(n_active=0, settings=Settings(limits=Limits(in_flight=8)), metrics=metrics)
 
-        assert raw(service, head.replace("content-length: 50", "content-length: 99999999").encode()) == 503
-        for one in held:
-            one.close()
+    async def app(scope, receive, send):
+        await receive()
+
+    admission = Admission(app, service, slow=slow, fewest=3)
+
+    def requested(receive):
+        return asyncio.create_task(admission({"type": "http", "path": ONE}, receive, AsyncMock()))
+
+    async def take():
+        for _ in range(40):
+            await requested(AsyncMock())
+        held = [requested(is_over.wait) for _ in range(10)]
+        while service.n_active + len(codes) < len(held):
+            await asyncio.sleep(0)
+        n_active = service.n_active
+        is_over.set()
+        await asyncio.gather(*held)
+        return n_active
+
+    assert asyncio.run(take()) == n_taken
+    assert codes == ["overloaded"] * (10 - n_taken)
+    assert service.n_active == 0
 
 
 def test_under_overload_every_request_is_answered_and_afterwards_the_policy_decides_again(tmp_path):

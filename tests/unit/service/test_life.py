@@ -137,11 +137,11 @@ def test_a_late_reward_is_stored_and_ignored_or_amended(tmp_path, late, learned)
         check(learner, [answer])
 
 
-def test_a_late_reward_amends_the_default_long_after_the_policy_has_forgotten_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("kernelbandits.service.model.REMEMBER", 3)
+def test_a_late_reward_amends_the_default_long_after_the_policy_has_forgotten_it(tmp_path):
     clock = Time()
     with running(tmp_path, clock=clock.clock()) as learner:
         live = experiment(learner, late="amend", default_reward=0.0)
+        live.model.inner.remember = 3
         decide(learner, "first", request(1, n=1))
         after(learner, clock, 61.0)
         for number in range(20):

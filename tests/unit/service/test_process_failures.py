@@ -21,8 +21,7 @@ from kernelbandits.service.model import MODEL_ROWS
 from kernelbandits.service.problems import Problem
 from kernelbandits.service.serve import hold_folder
 from kernelbandits.service.settings import Settings
-from kernelbandits.service.store import sqlite
-from service_process import upgrade
+from service_process import later_store
 from services import (
     PATIENCE,
     Time,
@@ -148,7 +147,7 @@ def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path, point):
     assert killed(tmp_path, point, 23)
 
 
-def test_a_kill_inside_a_migration_leaves_the_database_as_it_was(tmp_path, monkeypatch):
+def test_a_kill_inside_a_migration_leaves_the_database_as_it_was(tmp_path):
     with running(tmp_path) as learner:
         experiment(learner)
         acknowledged = drive(learner, 5)
@@ -158,8 +157,8 @@ def test_a_kill_inside_a_migration_leaves_the_database_as_it_was(tmp_path, monke
     with running(tmp_path) as learner:  # this version reads it
         check(learner, acknowledged)
         assert learner.store._read("SELECT name FROM sqlite_schema WHERE name = 'later'") == []
-    monkeypatch.setattr(sqlite, "UPGRADES", [*sqlite.UPGRADES, lambda connection: upgrade(connection, lambda point: 0)])
-    with running(tmp_path) as learner:  # and the later one upgrades it
+    later = later_store(tmp_path / "log.db", lambda point: 0)  # and the later one upgrades it
+    with running(tmp_path, store=later) as learner:
         check(learner, acknowledged)
         assert learner.store._read("SELECT count(*) > 0 FROM later") == [(1,)]
 

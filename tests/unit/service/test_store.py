@@ -16,9 +16,6 @@ from kernelbandits.service.store import (
     StoreDamaged,
     StoreError,
 )
-from kernelbandits.service.store import (
-    sqlite as sqlite_store,
-)
 
 
 def draft(number, type="decision", marks=None):
@@ -185,7 +182,12 @@ def test_a_newer_database_is_rejected(tmp_path):
         SqliteStore(path)
 
 
-def test_an_older_database_is_upgraded_after_a_backup(tmp_path, monkeypatch):
+def later_store(step):
+    """The store of a later version, whose schema has one more step."""
+    return type("LaterStore", (SqliteStore,), {"_upgrades": (*SqliteStore._upgrades, step)})
+
+
+def test_an_older_database_is_upgraded_after_a_backup(tmp_path):
     path = tmp_path / "log.db"
     store = SqliteStore(path)
     store.append([draft(1)])
@@ -194,19 +196,17 @@ def test_an_older_database_is_upgraded_after_a_backup(tmp_path, monkeypatch):
     def step(connection):
         connection.execute("CREATE TABLE later (n)")
 
-    monkeypatch.setattr(sqlite_store, "UPGRADES", [*sqlite_store.UPGRADES, step])
-    store = SqliteStore(path)
+    store = later_store(step)(path)
 
     assert store._read("SELECT count(*) FROM later") == [(0,)]
     assert verify_chain(store) == (1, [])
     store.close()
-    monkeypatch.undo()
     backup = SqliteStore(path.with_name("log.db.version-1.backup"), is_read_only=True)
     assert verify_chain(backup) == (1, [])
     backup.close()
 
 
-def test_an_upgrade_that_fails_changes_nothing(tmp_path, monkeypatch):
+def test_an_upgrade_that_fails_changes_nothing(tmp_path):
     path = tmp_path / "log.db"
     SqliteStore(path).close()
 
@@ -214,10 +214,8 @@ def test_an_upgrade_that_fails_changes_nothing(tmp_path, monkeypatch):
         connection.execute("CREATE TABLE later (n)")
         raise RuntimeError("stop")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(sqlite_store, "UPGRADES", [*sqlite_store.UPGRADES, step])
-        with pytest.raises(RuntimeError, match="stop"):
-            SqliteStore(path)
+    with pytest.raises(RuntimeError, match="stop"):
+        later_store(step)(path)
 
     store = SqliteStore(path)
     assert store._read("SELECT count(*) FROM sqlite_master WHERE name = 'later'") == [(0,)]

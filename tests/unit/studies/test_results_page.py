@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from studies import __main__ as command
-from studies.__main__ import NUMBERS, PAGE, SECTIONS, page
+from studies.__main__ import NUMBERS, PAGE, SECTIONS, collected, page
 from studies.numbers import at_rounds, by_policy, spread
 
 from kernelbandits.experiments import Results, Study, run
@@ -59,11 +58,10 @@ def test_values_are_those_of_the_runs(tmp_path):
         assert at_rounds(curves["clustered", policy], 999).shape == (3,)
 
 
-def test_a_section_plays_what_is_missing_of_its_studies(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "HERE", _short_study(tmp_path).parent)
+def test_a_section_plays_what_is_missing_of_its_studies(tmp_path):
     section = SimpleNamespace(STUDIES=("short",), collect=lambda results: {"n_jobs": len(results["short"].jobs)})
 
-    numbers = command.collected(section, tmp_path / "results", workers=1)
+    numbers = collected(section, tmp_path / "results", workers=1, files=_short_study(tmp_path).parent)
 
     assert numbers == {"n_jobs": 6}
 

@@ -5,10 +5,8 @@ from studies.routing import NAMES, Bandit, Fixed, NeuralLinear, Task, route
 
 
 @pytest.fixture
-def given(monkeypatch):
+def given():
     """Forty prompts in two groups that the rows tell apart."""
-    monkeypatch.setattr(routing, "HORIZON", 40)
-    monkeypatch.setattr(routing, "RETRAINED", 15)
     rng = np.random.default_rng(0)
     group = rng.integers(2, size=40)
     rows = np.eye(2)[group] + 0.1 * rng.normal(size=(40, 2))
@@ -60,11 +58,12 @@ def test_scores_arrive_when_they_are_known(given):
 
 
 def test_the_network_is_trained_and_old_decisions_are_history(given):
-    router = NeuralLinear(given)
+    router = NeuralLinear(given, retrained=15)
     before = router._policy
 
-    route(router, given)
+    _, spent = route(router, given)
 
+    assert spent <= 6.0 + 1e-9
     assert router._since == 30
     assert router._policy is not before
     inputs = router._inputs(0)

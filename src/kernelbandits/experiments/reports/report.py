@@ -221,7 +221,13 @@ def _glyph_warnings(results: Results) -> list[str]:
 
 
 def _write_images(
-    figure: ReportFigure, folder: Path, variant: str, theme: Theme, formats: Sequence[str]
+    figure: ReportFigure,
+    folder: Path,
+    variant: str,
+    theme: Theme,
+    formats: Sequence[str],
+    *,
+    max_svg_size: int = MAX_SVG_SIZE,
 ) -> tuple[str, list[Path]]:
     """Data URL for the page, and the files; a PNG contains the caption, since it is used alone, but not in a paper."""
     bare = figure.draw("", theme)
@@ -237,7 +243,7 @@ def _write_images(
         path = folder / f"{figure.name}-{variant}.{kind}"
         path.write_bytes(images[kind]())
         paths.append(path)
-    return data_url(text if len(text) <= MAX_SVG_SIZE else png(bare)), paths
+    return data_url(text if len(text) <= max_svg_size else png(bare)), paths
 
 
 def _check_formats(formats: Sequence[str]) -> None:

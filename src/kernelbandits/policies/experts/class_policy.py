@@ -66,8 +66,8 @@ class PickTable:
         N, the largest number of actions of a round.
     """
 
-    def __init__(self, n_policies: int, n_actions: int, journal: Journal | None = None) -> None:
-        self.n_policies, self.n_actions = n_policies, n_actions
+    def __init__(self, n_policies: int, n_actions: int, journal: Journal | None = None, *, block: int = BLOCK) -> None:
+        self.n_policies, self.n_actions, self._block = n_policies, n_actions, block
         self._journal = Journal() if journal is None else journal
         self.n_rounds = 0
         """Number of rounds added."""
@@ -195,7 +195,7 @@ class PickTable:
 
     def _blocks(self, policies: Indices | None) -> Iterator[tuple[slice, Indices]]:
         """Yield blocks of rounds, with indices of the picks into a flat table (round of the block, n_actions + 1)."""
-        step = max(1, BLOCK // self.n_policies)
+        step = max(1, self._block // self.n_policies)
         offsets = np.arange(step)[:, None] * (self.n_actions + 1)
         for start in range(0, self._n_distinct, step):
             rows = slice(start, min(start + step, self._n_distinct))

@@ -287,8 +287,8 @@ class Admission:
     whereas a slow disk, or a policy that decisions may wait for, changes nothing.
     """
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app, self._service = app, service
+    def __init__(self, app: ASGIApp, service: Service, *, slow: float = SLOW, fewest: int = FEWEST) -> None:
+        self._app, self._service, self._slow, self._fewest = app, service, slow, fewest
         self._most = float(service.settings.limits.in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -312,8 +312,8 @@ class Admission:
 
     def _adapt(self, seconds: float) -> None:
         most = self._service.settings.limits.in_flight
-        if seconds > SLOW:
-            self._most = max(min(FEWEST, most), 0.95 * self._most)
+        if seconds > self._slow:
+            self._most = max(min(self._fewest, most), 0.95 * self._most)
         else:
             self._most = min(most, self._most + 0.05)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import sleep
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from kernelbandits._optional import import_optional
 from kernelbandits.errors import InvalidParameter
@@ -36,7 +36,7 @@ from kernelbandits.service.store.base import (
     digest_of,
 )
 
-__all__ = ["UPGRADES", "SqliteStore"]
+__all__ = ["SqliteStore"]
 
 PAGE: Final = 500
 """Rows that a reader takes in one transaction: a long transaction would stop checkpoints."""
@@ -112,9 +112,6 @@ CREATE TABLE probe (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 
 Upgrade = Callable[[Any], None]
 
-UPGRADES: Final[list[Upgrade]] = [lambda connection: connection.execute(FIRST_SCHEMA)]
-"""Steps from one schema version to the next; the version of a database is the number of steps it has taken."""
-
 FREQUENT: Final = frozenset(("decision", "reward", "learn", "closed"))
 RARE: Final = "type NOT IN ('decision', 'reward', 'learn', 'closed')"
 
@@ -137,6 +134,9 @@ class SqliteStore(Store):
     is_read_only
         Whether to open an existing database for reading only, beside a running service.
     """
+
+    _upgrades: ClassVar[Sequence[Upgrade]] = (lambda connection: connection.execute(FIRST_SCHEMA),)
+    """Steps from one schema version to the next; the version of a database is the number of steps it has taken."""
 
     def __init__(
         self,
@@ -195,26 +195,26 @@ class SqliteStore(Store):
         run("PRAGMA secure_delete=ON")
         run("PRAGMA journal_size_limit=67108864")
         (version,) = run("PRAGMA user_version").fetchone()
-        if version and version < len(UPGRADES):
+        if version and version < len(self._upgrades):
             self.backup(self.path.with_name(f"{self.path.name}.version-{version}.backup"))
-        if version < len(UPGRADES):
+        if version < len(self._upgrades):
             with self._transaction():
-                for step in UPGRADES[version:]:
+                for step in self._upgrades[version:]:
                     step(self._writer)
-                run(f"PRAGMA user_version={len(UPGRADES)}")
+                run(f"PRAGMA user_version={len(self._upgrades)}")
                 run(f"PRAGMA application_id={APPLICATION_ID}")
 
     def _check_version(self) -> None:
         with self._translated():
             (version,) = self._writer.execute("PRAGMA user_version").fetchone()
             (owner,) = self._writer.execute("PRAGMA application_id").fetchone()
-        if version > len(UPGRADES):
+        if version > len(self._upgrades):
             self.close()
             raise NewerStore(
                 f"{str(self.path)!r} has schema version {version}; this version of kernelbandits reads up to "
-                f"{len(UPGRADES)}. Upgrade: pip install -U kernelbandits",
+                f"{len(self._upgrades)}. Upgrade: pip install -U kernelbandits",
             )
-        if owner != APPLICATION_ID or version < len(UPGRADES):
+        if owner != APPLICATION_ID or version < len(self._upgrades):
             self.close()
             raise StoreDamaged(
                 f"{str(self.path)!r} is not a database of this service, or has not been upgraded. Name another."

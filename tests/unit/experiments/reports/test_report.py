@@ -8,9 +8,12 @@ import pytest
 
 from kernelbandits.errors import InvalidParameter
 from kernelbandits.experiments import report
-from kernelbandits.experiments.reports import report as report_module
+from kernelbandits.experiments.plotting.figures import list_figures
+from kernelbandits.experiments.plotting.style import DARK
 from kernelbandits.experiments.reports import write_report
 from kernelbandits.experiments.reports.html import STYLE
+from kernelbandits.experiments.reports.report import _write_images
+from kernelbandits.experiments.results import Results
 from study_folders import simple_columns, write_head, write_job
 
 VOID = {"meta", "img", "source"}
@@ -29,7 +32,8 @@ def results(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(results, tmp_path_factory):
-    return write_report(results, tmp_path_factory.mktemp("out") / "report", formats=("svg",))
+    given = SimpleNamespace(folder=results)
+    return write_report(given, tmp_path_factory.mktemp("out") / "report", formats=("svg",))
 
 
 @pytest.fixture(scope="module")
@@ -144,17 +148,16 @@ def test_both_appearances_of_every_figure_are_written(made):
     assert r"\includegraphics[width=\linewidth]{figures/regret-light.pdf}" in made.files["captions"].read_text()
 
 
-def test_large_figures_stand_on_the_page_as_png(results, tmp_path, monkeypatch):
-    monkeypatch.setattr(report_module, "MAX_SVG_SIZE", 10)
-    first = report_module.list_figures
-    monkeypatch.setattr(report_module, "list_figures", lambda *given, **named: first(*given, **named)[:1])
+@pytest.mark.parametrize(("max_svg_size", "kind"), [(10, "png"), (2**20, "svg+xml")])
+def test_large_figures_stand_on_the_page_as_png(results, tmp_path, max_svg_size, kind):
+    figure = list_figures(Results(results))[0]
 
-    page = report(SimpleNamespace(folder=results), tmp_path, formats=["png", "pdf"])
+    url, paths = _write_images(figure, tmp_path, "dark", DARK, ["png", "pdf"], max_svg_size=max_svg_size)
 
-    assert "data:image/svg" not in page.read_text(encoding="utf-8")
-    assert page.read_text(encoding="utf-8").count("data:image/png") == 4
-    assert (tmp_path / "figures" / "regret-dark.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "figures" / "regret-dark.pdf").read_bytes().startswith(b"%PDF")
+    assert url.startswith(f"data:image/{kind};base64,")
+    assert paths == [tmp_path / "regret-dark.png", tmp_path / "regret-dark.pdf"]
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    assert paths[1].read_bytes().startswith(b"%PDF")
 
 
 @pytest.mark.parametrize(("formats", "message"), [(["gif"], "got 'gif'"), ("png", "must be a list")])
