@@ -62,6 +62,12 @@ COLORS: Final = {
 REAL: Final = ("shuttle", "adult", "mnist", "agnews", "telescope")
 """Real data sets of the figure."""
 
+AUTHORS: Final = ("Bump", "Chessboard", "StepDiagonal", "abalone")
+"""Problems of the authors of EK-UCB and BBKB."""
+
+PUBLISHED: Final = ("exact", "budget 500", "EKUCB 0.1", "EKUCB 2", "CBBKB 3", "BKB 2", "BBKB 3")
+"""Methods that are played there."""
+
 Rounds = Iterator[tuple[Points, Any, np.ndarray[Any, Any]]]
 """Contexts, world or rewards, and expected rewards of every round; None for those of an initial history."""
 
@@ -156,16 +162,15 @@ def problems(data: Path, telescope: Path | None) -> list[Problem]:
     found.append(
         Problem("million", "20 actions, 5 columns", 1_000_000, ("budget 500",), partial(drawn, 20, 5), smooth, 1.0, 0.5)
     )
-    published = ("exact", "budget 500", "EKUCB 0.1", "EKUCB 2", "CBBKB 3", "BKB 2", "BBKB 3")
     narrow = partial(Gaussian, length_scale=0.1)
     for world in (Bump(published=True), Chessboard(published=True), StepDiagonal(published=True)):
         rounds, name = partial(simulated, world), type(world).__name__
-        found.append(Problem("published", name, 2_001, published, rounds, narrow, 1.0, 0.1, ties="exact"))
+        found.append(Problem("published", name, 2_001, PUBLISHED, rounds, narrow, 1.0, 0.1, ties="exact"))
     shells = data / "abalone" / "abalone.csv.gz"
     if shells.exists():
         world = datasets.abalone(shells, noise_scale=0.1)
         rounds, wide = partial(simulated, world), partial(Gaussian, length_scale=5.0)
-        found.append(Problem("published", "abalone", 2_000, published, rounds, wide, 0.01, 0.1))
+        found.append(Problem("published", "abalone", 2_000, PUBLISHED, rounds, wide, 0.01, 0.1))
     return found
 
 
@@ -259,10 +264,11 @@ def page(results: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
 def _not_measured(results: Sequence[dict[str, Any]]) -> str:
     """What the command would measure, and what is not stored yet."""
     done = {(run["problem"], run["method"]) for run in results}
+    wanted = {name: ("exact", *map("budget {}".format, BUDGETS)) for name in REAL} | dict.fromkeys(AUTHORS, PUBLISHED)
     missing = [
         f"{name} ({', '.join(left)})"
-        for name in REAL
-        if (left := [method for method in ("exact", *map("budget {}".format, BUDGETS)) if (name, method) not in done])
+        for name, methods in wanted.items()
+        if (left := [method for method in methods if (name, method) not in done])
     ]
     last = max((run["rows"][-1]["round"] for run in results if run["part"] in ("scaling", "million")), default=0)
     long = f"rounds beyond {last:,} of the synthetic streams" if last < 1_000_000 else ""
