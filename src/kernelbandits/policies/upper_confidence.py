@@ -60,15 +60,16 @@ class UpperConfidencePolicy(PosteriorPolicy):
     def _pick(self, actions: Actions) -> Selection:
         if type(actions) is BoxActions:
             return self._pick_inside(actions)
-        if self._ledger.pending or not self._uses_selectors or actions.offset is not None:
+        if not self._uses_selectors or actions.offset is not None:
             return self._pick_from_all(actions)
-        selector, schedule = self._selectors.of(self.posterior, actions), self._exploration
+        waiting = self._waiting() if self._ledger.pending else None
+        selector, schedule = self._selectors.of(self.posterior, actions, waiting), self._exploration
         if selector is None:
             return self._pick_from_all(actions)
         if type(schedule) is Constant:
             exploration = schedule.value * self._exploration_unit
         else:
-            exploration = self._exploration_now(actions.n_actions, None, self._ledger.round_index, selector)
+            exploration = self._exploration_now(actions.n_actions, waiting, self._ledger.round_index, selector)
         selection = selector.select(actions, exploration, self._break_tie)
         return self._pick_from_all(actions) if selection is None else selection
 

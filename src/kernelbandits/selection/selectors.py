@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
@@ -19,12 +20,15 @@ from kernelbandits.selection.catalog_engine import CatalogEngine
 from kernelbandits.selection.device_engine import DeviceEngine
 from kernelbandits.selection.screening import Screening, screened, tied_in_each
 from kernelbandits.selection.selector import Selector
-from kernelbandits.selection.ties import TieBreaker
-from kernelbandits.types import Indices, Points, Selection, Vector
+from kernelbandits.selection.ties import TieBreaker, lowered, worst_tied
+from kernelbandits.types import Indices, Points, Prediction, Selection, SelectionCost, Vector
 
 __all__ = ["Selectors"]
 
 Engine: TypeAlias = CatalogEngine | DeviceEngine
+
+FIRST_SCORED: Final = 128
+"""Items of a catalog that are scored first while decisions are pending: at first, these are mostly the pending ones."""
 
 FEW_ACTIONS: Final = 8
 """Number of actions below which a round is scored exhaustively, in a batch with other rounds."""
@@ -42,6 +46,50 @@ class OwnSearch(Selector):
         prediction = posterior._estimate(posterior.kernel.kind.take(actions.points, np.array([row])))
         mean, width = prediction.mean.item(), prediction.width.item()
         return Selection(row, mean, width, mean + exploration * width, propensity, cost=selection.cost)
+
+
+class PendingSearch(Selector):
+    """Search of a catalog while decisions are pending.
+
+    These only reduce widths, so the scores without them, which the engine of the catalog knows, are upper bounds. Items
+    are scored in batches, those with the largest bounds first, until no bound of the others reaches the best score.
+    """
+
+    def __init__(self, engine: Engine, posterior: Posterior, waiting: Pending, *, n_first: int = FIRST_SCORED) -> None:
+        super().__init__()
+        self.posterior = posterior
+        self._engine, self._waiting, self._n_first = engine, waiting, n_first
+
+    def log_det_gain(self) -> float | None:
+        return self._engine.log_det_gain()
+
+    def select(self, actions: Actions, exploration: float, break_tie: TieBreaker) -> Selection | None:
+        if not isinstance(actions, CatalogActions) or not exploration >= 0.0:
+            return None
+        # Another thread may have added items to the catalog since this round began.
+        rows = actions.view.rows if self._engine.n_items > actions.n_rows else actions.rows
+        bounds = self._engine.estimate(rows).upper(exploration)
+        found: list[tuple[Indices, Prediction]] = []
+        best, n_scored, left, n_next = -inf, 0, np.arange(len(bounds)), self._n_first
+        while left.size:
+            first = left if left.size <= n_next else left[np.argpartition(bounds[left], -n_next)[-n_next:]]
+            places = np.sort(first)
+            prediction = self._waiting.estimate(actions.at(places, self.posterior.kernel.kind).points)
+            found.append((places, prediction))
+            best, n_scored = max(best, float(prediction.upper(exploration).max())), n_scored + len(places)
+            bounds[places] = -inf
+            left, n_next = np.flatnonzero(bounds >= lowered(best)), 2 * n_next
+        tied = np.sort(
+            np.concatenate([places[prediction.upper(exploration) >= worst_tied(best)] for places, prediction in found])
+        )
+        if not tied.size:  # a score that is not a number
+            return None
+        row, propensity = break_tie(tied)
+        places, prediction = next(part for part in found if row in part[0])
+        at = int(np.searchsorted(places, row))
+        mean, width = prediction.mean.item(at), prediction.width.item(at)
+        cost = SelectionCost("pending search", len(bounds), n_scored, n_scored, len(bounds))
+        return Selection(row, mean, width, mean + exploration * width, propensity, cost=cost)
 
 
 class Selectors:
@@ -71,7 +119,9 @@ class Selectors:
         if actions.catalog is not None and actions.context is None:
             engine = self.engine(actions.catalog, posterior, actions._moment)
             if engine is not None:
-                return engine
+                return engine if waiting is None else PendingSearch(engine, posterior, waiting)
+        if waiting is not None:
+            return None
         if posterior.changes_form:
             posterior = posterior._current_form(actions.points)
         selector: Selector
