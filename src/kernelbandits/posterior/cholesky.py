@@ -58,8 +58,8 @@ class Panel:
 class GrowingCholesky:
     """Factor L with L Lᵀ = A, for a positive definite A that grows, is updated by rank one, or loses a row's effect.
 
-    Rows are stored in panels. A panel holds only the columns up to its own diagonal, so memory is about
-    half of the square, and growing never moves earlier panels.
+    Rows are stored in panels. A panel holds only the columns up to its own diagonal, so memory is about half of the
+    square, and growing never moves earlier panels.
     """
 
     def __init__(self, *, rows_per_panel: int = PANEL, first_capacity: int = FIRST_CAPACITY) -> None:

@@ -296,7 +296,7 @@ class ActiveSetLimits:
     """Largest initial size of an active set."""
 
     short: float = 3.0
-    """Number of pulls below which an active set whose bound lasts no longer does not pay off."""
+    """Number of pulls that a bound must last for its active set to pay off."""
 
     pause: int = 64
     """Rounds without an active set after some that lasted too briefly or were dropped for a query of other items."""
