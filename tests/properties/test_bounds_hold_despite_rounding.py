@@ -147,7 +147,7 @@ def drift_and_reach(seed, regularization, rewards):
     rng = np.random.default_rng(seed)
     posterior = ExactPosterior(Gaussian(length_scale=0.4), regularization=regularization)
     posterior.observe(rng.uniform(size=(6, 2)), rewards * rng.normal(size=6))
-    weights, table = DualWeights(), PanelTable()
+    weights, table = DualWeights(stale=np.inf), PanelTable()
     for n_new in (0, 1):
         if n_new:
             posterior.observe(rng.uniform(size=(1, 2)), rewards * rng.normal(size=1))
@@ -160,8 +160,7 @@ def drift_and_reach(seed, regularization, rewards):
     return weights, innovation * (1 - Fraction(regularization) / corner**2), innovation, beta
 
 
-def test_the_drift_of_old_weights_is_bounded_in_exact_arithmetic(monkeypatch):
-    monkeypatch.setattr(screening, "STALE", np.inf)
+def test_the_drift_of_old_weights_is_bounded_in_exact_arithmetic():
     n_failed = 0
     for seed in range(60):
         weights, drift, innovation, _ = drift_and_reach(seed, regularization=100.0, rewards=1.0)
@@ -172,8 +171,7 @@ def test_the_drift_of_old_weights_is_bounded_in_exact_arithmetic(monkeypatch):
     assert n_failed > 10  # without the margin
 
 
-def test_the_innovation_of_old_weights_is_bounded_in_exact_arithmetic(monkeypatch):
-    monkeypatch.setattr(screening, "STALE", np.inf)
+def test_the_innovation_of_old_weights_is_bounded_in_exact_arithmetic():
     n_close = 0
     for seed in range(60):
         weights, _, innovation, beta = drift_and_reach(seed, regularization=1.0, rewards=0.05)

@@ -12,8 +12,7 @@ from definitions import ridge
 from kernelbandits.kernels import Gaussian, Linear, Matern, Polynomial, Precomputed, Spectrum
 from kernelbandits.posterior import ExactPosterior
 from kernelbandits.selection import CatalogEngine, batch_updates, tied_for_best
-from kernelbandits.selection import active_set as active_set_module
-from kernelbandits.selection.active_set import ActiveSet
+from kernelbandits.selection.active_set import ActiveSet, ActiveSetLimits, ActiveSets
 from kernelbandits.selection.column_log import ColumnLog
 
 REGIMES = {"A": (0.1, 0.2), "B": (1.0, 0.5), "C": (1.0, 1.0), "D": (0.1, 1.0), "tiny": (1e-6, 0.01)}
@@ -49,23 +48,19 @@ def passes():
     return "compiled"
 
 
-@pytest.fixture
-def early_active_sets(monkeypatch):
-    """ActiveSets from the first rounds on, and small ones, so that small problems go through them."""
-    monkeypatch.setattr(active_set_module, "LEAST_ITEMS", 16)
-    monkeypatch.setattr(active_set_module, "MANY_ITEMS", 16)
-    monkeypatch.setattr(active_set_module, "LEAST_ACTIVE", 12)
-    monkeypatch.setattr(active_set_module, "SHORT", 1.0)
-    monkeypatch.setattr(active_set_module, "PAUSE", 3)
+EARLY = ActiveSetLimits(least_items=16, many_items=16, least_active=12, short=1.0, pause=3)
+"""Active sets from the first rounds on, and small ones, so that small problems go through them."""
 
 
 class Watched:
     """An engine beside a posterior that scores all items in every round."""
 
-    def __init__(self, kernel, items, regularization, exploration, **settings):
+    def __init__(self, kernel, items, regularization, exploration, limits=None):
         self.kernel, self.items, self.exploration = kernel, kernel.kind.check(items), exploration
         self.posterior = ExactPosterior(kernel, regularization=regularization)
-        self.engine = CatalogEngine(self.items, kernel, regularization, **settings)
+        self.engine = CatalogEngine(self.items, kernel, regularization)
+        if limits is not None:
+            self.engine._active_sets = ActiveSets(self.engine._items, limits)
 
     def record(self):
         return self.posterior.record
@@ -137,11 +132,11 @@ def test_every_choice_is_that_of_brute_force(world, regime, passes):
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("world", WORLDS)
-def test_so_is_every_choice_from_an_active_set(world, regime, early_active_sets, passes):
+def test_so_is_every_choice_from_an_active_set(world, regime, passes):
     rng = np.random.default_rng(len(world))
     regularization, exploration = REGIMES[regime]
     kernel, items = WORLDS[world](rng, 120)
-    watched = Watched(kernel, items, regularization, exploration)
+    watched = Watched(kernel, items, regularization, exploration, EARLY)
     values = rng.uniform(size=120)
 
     n_from_active_set = 0
@@ -172,9 +167,9 @@ def test_whatever_happens_to_the_record_is_followed(events, seed, regularization
 
 
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_so_it_is_with_an_active_set(events, seed, regularization, early_active_sets):
-    follow(events, seed, regularization)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_so_it_is_with_an_active_set(events, seed, regularization):
+    follow(events, seed, regularization, EARLY)
 
 
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
@@ -184,10 +179,10 @@ def test_and_where_runs_are_merged_often(events, seed, regularization, monkeypat
     follow(events, seed, regularization)
 
 
-def follow(events, seed, regularization):  # noqa: C901 – one branch an event
+def follow(events, seed, regularization, limits=None):  # noqa: C901 – one branch an event
     rng = np.random.default_rng(seed)
     items = rows_of(rng, 30)
-    watched = Watched(Gaussian(length_scale=0.6), items, regularization, 0.7)
+    watched = Watched(Gaussian(length_scale=0.6), items, regularization, 0.7, limits)
     history: list[tuple[np.ndarray, float]] = []
 
     def observe(points, rewards):
@@ -259,17 +254,17 @@ def test_a_wrong_update_is_noticed(monkeypatch, no_compiled_rounds):
 
 
 @pytest.mark.parametrize("loosened", ["factor", "factor_by_sums", "inactive_bound"])
-def test_a_bound_that_is_too_low_is_noticed(monkeypatch, early_active_sets, loosened):
+def test_a_bound_that_is_too_low_is_noticed(monkeypatch, loosened):
     """Negative control: items outside the active would win unseen."""
     monkeypatch.setattr(
         ActiveSet, loosened, (lambda *_: -np.inf) if loosened == "inactive_bound" else lambda _, beta: 0.2 * beta
     )
 
     with pytest.raises(AssertionError):
-        test_so_is_every_choice_from_an_active_set("gaussian", "D", None, None)
+        test_so_is_every_choice_from_an_active_set("gaussian", "D", None)
 
 
-def test_those_who_join_an_active_set_with_wrong_means_are_noticed(monkeypatch, early_active_sets):
+def test_those_who_join_an_active_set_with_wrong_means_are_noticed(monkeypatch):
     """Negative control."""
     admit = ActiveSet._admit
 
@@ -280,7 +275,7 @@ def test_those_who_join_an_active_set_with_wrong_means_are_noticed(monkeypatch, 
     monkeypatch.setattr(ActiveSet, "_admit", admit_wrongly)
 
     with pytest.raises(AssertionError):
-        test_so_is_every_choice_from_an_active_set("gaussian", "C", None, None)
+        test_so_is_every_choice_from_an_active_set("gaussian", "C", None)
 
 
 def after_many_rounds(n_rounds, regularization, *, checks_drift=True, n_items=150):

@@ -22,9 +22,11 @@ from kernelbandits.kernels import (
     RationalQuadratic,
     Spectrum,
 )
-from kernelbandits.posterior import ExactPosterior, cholesky
+from kernelbandits.posterior import ExactPosterior
+from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.selection import screening as module
 from kernelbandits.selection import tied_for_best
+from kernelbandits.selection.screening import BatchSizes
 from kernelbandits.selection.similarities import AnyKernel, Distances
 
 REGIMES = {
@@ -93,27 +95,24 @@ WORLDS = {
 }
 
 
-@pytest.fixture
-def passes(monkeypatch):
-    use(monkeypatch)
+SMALL = BatchSizes(first=5, later=4, incumbents=2)
 
 
-def use(monkeypatch):
-    """Screening from the first rounds on, over many small panels."""
-    monkeypatch.setattr(module, "LEAST_SIZE", 3)
-    monkeypatch.setattr(module, "FIRST", 5)
-    monkeypatch.setattr(module, "INCUMBENTS", 2)
-    monkeypatch.setattr(module, "BATCH", 4)
-    monkeypatch.setattr(cholesky, "PANEL", 7)
-    monkeypatch.setattr(cholesky, "FIRST_CAPACITY", 2)
+def in_small_parts(policy):
+    """Screen in small batches, over many small panels."""
+    policy._selectors.screening._sizes = SMALL
+    policy.posterior._factor = GrowingCholesky(rows_per_panel=7, first_capacity=2)
+    return policy
 
 
 class Watched:
     """A policy beside a posterior that scores everything and observes only rewards."""
 
-    def __init__(self, kernel, regularization, exploration, ties="lowest"):
-        self.policy = kb.KernelUCB(
-            kernel, regularization=regularization, exploration=exploration, posterior="exact", ties=ties, seed=0
+    def __init__(self, kernel, regularization, exploration, ties="lowest", *, prepare=in_small_parts):
+        self.policy = prepare(
+            kb.KernelUCB(
+                kernel, regularization=regularization, exploration=exploration, posterior="exact", ties=ties, seed=0
+            )
         )
         self.plain = ExactPosterior(kernel, regularization=regularization)
         self.exploration = exploration
@@ -151,7 +150,7 @@ class Watched:
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("world", WORLDS)
-def test_every_choice_is_that_of_brute_force(world, regime, passes):
+def test_every_choice_is_that_of_brute_force(world, regime):
     play(world, regime)
 
 
@@ -173,8 +172,7 @@ def play_many(worlds, regimes):
             play(world, regime, 100)
 
 
-def test_most_actions_need_no_width(monkeypatch):
-    use(monkeypatch)
+def test_most_actions_need_no_width():
     rng = np.random.default_rng(0)
     watched = Watched(Gaussian(length_scale=0.3), 0.1, 0.2)
     center = np.full(3, 0.5)
@@ -190,7 +188,7 @@ def test_most_actions_need_no_width(monkeypatch):
 def test_for_a_few_actions_the_factor_is_read_once(n_actions, is_recomputed):
     """New weights would read it again; noise makes old ones useless at once."""
     rng = np.random.default_rng(n_actions)
-    watched = Watched(Matern(smoothness=0.5, length_scale=1.0), 1.0, 0.1)
+    watched = Watched(Matern(smoothness=0.5, length_scale=1.0), 1.0, 0.1, prepare=lambda policy: policy)
     sizes = set()
     for t in range(260):
         decision = watched.choose(rng.uniform(size=(n_actions, 6)))
@@ -211,14 +209,8 @@ EVENTS = st.lists(
 
 
 @given(events=EVENTS, seed=st.integers(0, 2**32 - 1), regularization=st.sampled_from([0.01, 0.1, 1.0, 7.0]))
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_happens_in_between_is_followed(events, seed, regularization):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        use(monkeypatch)
-        follow(events, seed, regularization)
-
-
-def follow(events, seed, regularization):
     rng = np.random.default_rng(seed)
     watched = Watched(Gaussian(length_scale=0.6), regularization, 0.7)
     policy, plain = watched.policy, watched.plain
@@ -258,13 +250,14 @@ def follow(events, seed, regularization):
             plain.remove(one.context[None], [was])
         elif event == "copy":
             watched.policy = policy = policy.copy()
+            policy._selectors.screening._sizes = SMALL
         else:
             watched.learn(decision, reward)
             learned.append((decision, reward))
     watched.choose(rows(rng, 12))
 
 
-def test_ties_are_those_of_brute_force(passes):
+def test_ties_are_those_of_brute_force():
     rng = np.random.default_rng(1)
     watched = Watched(Gaussian(length_scale=0.5), 0.5, 0.4, ties="random")
     for reward in rng.uniform(size=30):
@@ -284,7 +277,6 @@ def test_ties_are_those_of_brute_force(passes):
 @pytest.mark.parametrize("loosened", ["innovation bound", "explained"])
 def test_a_bound_that_is_too_low_is_noticed(monkeypatch, loosened):
     """Negative control: an action that would win is left behind."""
-    use(monkeypatch)
     if loosened == "innovation bound":
         right = module.bound_terms
 
@@ -306,7 +298,6 @@ def test_a_bound_that_is_too_low_is_noticed(monkeypatch, loosened):
 
 def test_a_wrong_row_of_the_factor_is_noticed(monkeypatch):
     """Negative control: what is expected to be observed next belongs to another point."""
-    use(monkeypatch)
     expect = ExactPosterior.expect
     monkeypatch.setattr(
         ExactPosterior, "expect", lambda self, point, column, prior: expect(self, point, 0.99 * column, prior)

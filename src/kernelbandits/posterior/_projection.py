@@ -12,7 +12,7 @@ from kernelbandits.errors import NotPositiveSemidefinite
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior._projection_loops import projection_loops
 from kernelbandits.posterior.base import check_no_overflow
-from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky, solve_lower
+from kernelbandits.posterior.cholesky import GrowingCholesky, solve_lower
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
 __all__ = ["SMALLEST_RESIDUAL", "Located", "Projection", "checked_residual"]
@@ -52,7 +52,7 @@ class _Triangle:
             if size > len(rows):
                 rows = np.zeros((size + size // 4, size + size // 4))
                 rows[:known, :known] = self._rows[:known, :known]
-            for panel in factor.panels[known // PANEL :]:
+            for panel in factor.panels[known // factor.rows_per_panel :]:
                 first = max(0, known - panel.start)
                 here = slice(panel.start + first, panel.start + panel.n_rows)
                 rows[here, : panel.start] = panel.left[first : panel.n_rows]

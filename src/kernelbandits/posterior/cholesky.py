@@ -10,7 +10,7 @@ import numpy as np
 from kernelbandits._threads import limit_blas_threads
 from kernelbandits.types import Matrix, Vector
 
-__all__ = ["PANEL", "GrowingCholesky", "Panel", "cholesky", "solve_lower", "solve_lower_transposed"]
+__all__ = ["GrowingCholesky", "Panel", "cholesky", "solve_lower", "solve_lower_transposed"]
 
 PANEL: Final = 256
 """Rows per panel: wide enough for matrix-matrix speed, small enough that the triangular corner stays in cache."""
@@ -25,13 +25,13 @@ class Panel:
     The two arrays have spare capacity in rows; the corner's stride is its width.
     """
 
-    __slots__ = ("corner", "left", "n_rows", "start")
+    __slots__ = ("corner", "left", "most_rows", "n_rows", "start")
 
-    def __init__(self, start: int) -> None:
-        self.start = start
+    def __init__(self, start: int, most_rows: int, capacity: int) -> None:
+        self.start, self.most_rows = start, most_rows
         self.n_rows = 0
-        self.left: Matrix = np.empty((FIRST_CAPACITY, start))
-        self.corner: Matrix = np.zeros((FIRST_CAPACITY, FIRST_CAPACITY))
+        self.left: Matrix = np.empty((capacity, start))
+        self.corner: Matrix = np.zeros((capacity, capacity))
 
     @property
     def rows(self) -> slice:
@@ -41,7 +41,7 @@ class Panel:
         """Append rows: their columns before the panel, and their columns within it, including the new rows."""
         old, new = self.n_rows, self.n_rows + len(left)
         if new > len(self.left):
-            capacity = min(PANEL, max(new, 2 * len(self.left)))
+            capacity = min(self.most_rows, max(new, 2 * len(self.left)))
             larger_left, larger_corner = np.empty((capacity, self.start)), np.zeros((capacity, capacity))
             larger_left[:old] = self.left[:old]
             larger_corner[:old, :old] = self.corner[:old, :old]
@@ -58,11 +58,12 @@ class Panel:
 class GrowingCholesky:
     """Factor L with L Lᵀ = A, for a positive definite A that grows, is updated by rank one, or loses a row's effect.
 
-    Rows are stored in panels of up to 256. A panel holds only the columns up to its own diagonal, so memory is about
-    half of the square, and growing never moves earlier panels.
+    Rows are stored in panels. A panel holds only the columns up to its own diagonal, so memory is about half of the
+    square, and growing never moves earlier panels.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, rows_per_panel: int = PANEL, first_capacity: int = FIRST_CAPACITY) -> None:
+        self.rows_per_panel, self._first_capacity = rows_per_panel, first_capacity
         self.panels: list[Panel] = []
         """Rows of L, for solving in steps; only this class changes them."""
         self.size = 0
@@ -78,7 +79,7 @@ class GrowingCholesky:
         return right
 
     def _solve(self, right: Matrix, solved: int, last: int) -> None:
-        for panel in self.panels[solved // PANEL :]:
+        for panel in self.panels[solved // self.rows_per_panel :]:
             first, n_rows = max(0, solved - panel.start), min(panel.n_rows, last - panel.start)
             if first >= n_rows:
                 continue
@@ -101,7 +102,7 @@ class GrowingCholesky:
 
     def room(self) -> int:
         """Free rows in the last panel."""
-        return PANEL - self.size % PANEL
+        return self.rows_per_panel - self.size % self.rows_per_panel
 
     def append(self, cross: Matrix, within: Matrix, *, floor: float | None = None) -> None:
         """Append rows of A: `cross` (size × new) to the old ones, solved in place, and `within` (new × new).
@@ -124,8 +125,8 @@ class GrowingCholesky:
 
     def append_solved(self, row: Vector, pivot: float) -> None:
         """Append a row of L with known entries, and its diagonal."""
-        if self.size % PANEL == 0:
-            self.panels.append(Panel(self.size))
+        if self.size % self.rows_per_panel == 0:
+            self._add_panel()
         panel = self.panels[-1]
         place, start = panel.n_rows, panel.start
         if place == len(panel.left):
@@ -141,10 +142,10 @@ class GrowingCholesky:
         """Write new rows of L: their columns so far, transposed, and those among themselves."""
         n_known, n_new = whitened.shape
         while self.size < n_known + n_new:
-            if self.size % PANEL == 0:
-                self.panels.append(Panel(self.size))
+            if self.size % self.rows_per_panel == 0:
+                self._add_panel()
             panel = self.panels[-1]
-            last = min(n_known + n_new, panel.start + PANEL)
+            last = min(n_known + n_new, panel.start + self.rows_per_panel)
             rows, split = slice(self.size - n_known, last - n_known), min(panel.start, n_known)
             known, among = whitened[:, rows].T, corner[rows, : last - n_known]
             panel.append(
@@ -152,6 +153,9 @@ class GrowingCholesky:
                 np.hstack([known[:, split:], among[:, panel.start - split :]]),
             )
             self.size = last
+
+    def _add_panel(self) -> None:
+        self.panels.append(Panel(self.size, self.rows_per_panel, self._first_capacity))
 
     def truncate(self, size: int) -> None:
         """Drop all rows from `size` on."""
@@ -178,7 +182,7 @@ class GrowingCholesky:
             raise np.linalg.LinAlgError("The matrix minus v vᵀ is not positive definite.")
         before = np.concatenate([[1.0], t[:-1]])
         d, b = np.sqrt(t / before), sign * p / np.sqrt(t * before)
-        for panel in self.panels[start // PANEL :]:
+        for panel in self.panels[start // self.rows_per_panel :]:
             first = max(0, start - panel.start)
             here = panel.start + first - start  # index of the panel's first changed column in p, d and b
             columns = slice(here, panel.start + panel.n_rows - start)
@@ -190,7 +194,7 @@ class GrowingCholesky:
 
     def scale_row(self, row: int, factor: float) -> None:
         """Multiply a row of L: row and column of A, except for the diagonal, which `rank_one` corrects."""
-        panel = self.panels[row // PANEL]
+        panel = self.panels[row // self.rows_per_panel]
         place = row - panel.start
         panel.left[place] *= factor
         panel.corner[place, : place + 1] *= factor
@@ -201,7 +205,7 @@ class GrowingCholesky:
         Rows below lose their link to it; what the link explained is added back as a positive rank-one update.
         """
         link = np.zeros(self.size)
-        for panel in self.panels[row // PANEL :]:
+        for panel in self.panels[row // self.rows_per_panel :]:
             column = (
                 panel.left[: panel.n_rows, row]
                 if row < panel.start
@@ -210,7 +214,7 @@ class GrowingCholesky:
             link[panel.rows] = column
             column[:] = 0.0
         link[: row + 1] = 0.0
-        panel = self.panels[row // PANEL]
+        panel = self.panels[row // self.rows_per_panel]
         place = row - panel.start
         panel.left[place] = 0.0
         panel.corner[place] = 0.0
@@ -224,8 +228,9 @@ class GrowingCholesky:
 
     def smallest_pivot(self, *, since: int = 0) -> float:
         """Smallest L_jj² from row `since` on; an upper bound on A's smallest eigenvalue."""
-        pivots = np.concatenate([np.diagonal(panel.triangle()) for panel in self.panels[since // PANEL :]])
-        return float(pivots[max(0, since - since // PANEL * PANEL) :].min()) ** 2
+        first, skipped = divmod(since, self.rows_per_panel)
+        pivots = np.concatenate([np.diagonal(panel.triangle()) for panel in self.panels[first:]])
+        return float(pivots[skipped:].min()) ** 2
 
 
 def _multiply_special(rows: Matrix, p: Vector, d: Vector, b: Vector, *, after: float | Vector) -> Vector:

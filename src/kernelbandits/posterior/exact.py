@@ -23,7 +23,7 @@ from kernelbandits.posterior.base import (
     least_regularization,
     too_small,
 )
-from kernelbandits.posterior.cholesky import PANEL, GrowingCholesky
+from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.posterior.observations import EMPTY_SHARE, Batch
 from kernelbandits.posterior.recorded import RecordedPosterior
 from kernelbandits.types import Indices, Matrix, Points, Prediction, Vector
@@ -40,8 +40,8 @@ LARGEST_GROWTH: Final = 1e4
 """Largest growth factor of a count by a rank-one update: the update loses as many digits as the growth has, and an
 empty slot cannot be refilled by it."""
 
-ROWS_AT_ONCE: Final = 1024
-"""Rows that the factor grows by at once: the speed of LAPACK, at a temporary 8 kB per row of the factor."""
+PANELS_AT_ONCE: Final = 4
+"""Panels that the factor grows by at once: the speed of LAPACK, at a temporary 8 kB per row of the factor."""
 
 MOST_EXAMINED: Final = 1_000
 """Points whose similarities are examined when an observation is rejected: a second of work."""
@@ -252,7 +252,7 @@ class ExactPosterior(RecordedPosterior):
         size = self._factor.size
         new = self.kernel.kind.take(self.record.points, np.arange(size, self.record.n_slots))
         diagonal = np.concatenate([self._diagonal, self.kernel.diagonal(new)])
-        rows_at_once = ROWS_AT_ONCE
+        rows_at_once = PANELS_AT_ONCE * self._factor.rows_per_panel
         try:
             while (done := self._factor.size) < self.record.n_slots:
                 try:
@@ -308,7 +308,8 @@ class ExactPosterior(RecordedPosterior):
         within[np.diag_indices_from(within)] = diagonal[first:last] * counts[first:last] + self.regularization
         check_no_overflow(cross, within)
         # The limit of the strictest panel, if there are several.
-        starts = np.arange(-(first % PANEL), last - first, PANEL).clip(0)
+        n_per_panel = self._factor.rows_per_panel
+        starts = np.arange(-(first % n_per_panel), last - first, n_per_panel).clip(0)
         largest = float(np.maximum.reduceat(diagonal[first:last] * counts[first:last], starts).min())
         end = min(last, first + self._factor.room())
         trace = float(diagonal[:end] @ counts[:end])

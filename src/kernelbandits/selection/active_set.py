@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Final
 
@@ -18,7 +19,7 @@ from kernelbandits.selection.synchronized_columns import SynchronizedColumns
 from kernelbandits.selection.ties import worst_tied
 from kernelbandits.types import Indices, Matrix, Points, Vector
 
-__all__ = ["ActiveSet", "ActiveSets"]
+__all__ = ["ActiveSet", "ActiveSetLimits", "ActiveSets"]
 
 GRID: Final = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.25, 4.0])
 """Multiples of the expected innovation bound H at which the inactive bound is computed. The bound is convex in F, being
@@ -263,38 +264,49 @@ class ActiveSet:
         self._covariance[:size, size:last] = rows[:, :size].T
 
 
-LEAST_ITEMS: Final = 4096
-"""Number of items below which no active set is used."""
-
-MANY_ITEMS: Final = 200_000
-"""Number of items from which an active set pays off even if a pull is a single pass over all items."""
-
 MANY_ENTRIES: Final = 1_500_000
 """Column entries read per pull, nearly a millisecond, from which an active set pays off for any number of items. Below
 a third of it the active set is dropped."""
 
 SHARE: Final = 8
-LEAST_ACTIVE: Final = 512
-MOST_ACTIVE: Final = 8192
-"""Limits of the initial size of an active set, which is an eighth of all items."""
+"""An active set begins with an eighth of all items, within its limits."""
 
 MOST_BEHIND: Final = 96
 """Largest number of runs by which the full log may lag behind the active set. Then it is synchronized, in products
 large enough to be fast."""
 
-LONG, SHORT = 8.0, 3.0
-"""Initial guess of the pulls that an inactive bound lasts, and the number below which an active set does not pay
-off."""
+LONG: Final = 8.0
+"""Initial guess of the pulls that an inactive bound lasts."""
 
-PAUSE: Final = 64
-"""Rounds without an active set after active sets that lasted too briefly or were dropped for a query of other items."""
+
+@dataclass(frozen=True, slots=True)
+class ActiveSetLimits:
+    """When active sets are used, and how large they are."""
+
+    least_items: int = 4096
+    """Number of items below which no active set is used."""
+
+    many_items: int = 200_000
+    """Number of items from which an active set pays off even if a pull is a single pass over all items."""
+
+    least_active: int = 512
+    """Smallest initial size of an active set."""
+
+    most_active: int = 8192
+    """Largest initial size of an active set."""
+
+    short: float = 3.0
+    """Number of pulls that a bound must last for its active set to pay off."""
+
+    pause: int = 64
+    """Rounds without an active set after some that lasted too briefly or were dropped for a query of other items."""
 
 
 class ActiveSets:
     """Builds and refreshes active sets, and synchronizes the full log with them."""
 
-    def __init__(self, items: SynchronizedColumns) -> None:
-        self._items = items
+    def __init__(self, items: SynchronizedColumns, limits: ActiveSetLimits) -> None:
+        self._items, self.limits = items, limits
         self._memory: Matrix | None = None  # buffer of the last active set, reused by the next
         self._period = LONG  # running mean of the pulls that a bound lasted
         self._innovation = 0.0  # running mean of H at the time of a refresh
@@ -307,20 +319,20 @@ class ActiveSets:
 
     def is_due(self, n_rounds: int) -> bool:
         """Whether an active set would pay off from now on."""
-        items = self._items
-        if items.n_items < LEAST_ITEMS or n_rounds < self._rests_until or not items.log.n_runs:
+        items, limits = self._items, self.limits
+        if items.n_items < limits.least_items or n_rounds < self._rests_until or not items.log.n_runs:
             return False
-        return items.n_items >= MANY_ITEMS or items.n_items * items.log.state.item(READ) >= MANY_ENTRIES
+        return items.n_items >= limits.many_items or items.n_items * items.log.state.item(READ) >= MANY_ENTRIES
 
     def pays(self, active: ActiveSet) -> bool:
         """Whether this active set is still cheaper than a pass over all items."""
         n_items = self._items.n_items
-        return n_items >= MANY_ITEMS or 3 * n_items * active.log.state.item(READ) >= MANY_ENTRIES
+        return n_items >= self.limits.many_items or 3 * n_items * active.log.state.item(READ) >= MANY_ENTRIES
 
     def make(self, beta: float) -> ActiveSet:
         """Build an active set of the items with the highest bounds; all items must be up to date."""
-        items = self._items
-        size = min(items.n_items // 2, max(items.n_items // SHARE, LEAST_ACTIVE), MOST_ACTIVE)
+        items, limits = self._items, self.limits
+        size = min(items.n_items // 2, max(items.n_items // SHARE, limits.least_active), limits.most_active)
         active = ActiveSet(
             items.log, items.n_items, size, beta, self._expected_innovation(beta), items.between, self._memory
         )
@@ -336,10 +348,10 @@ class ActiveSets:
             return False
         self._period += 0.25 * (n_pulls - self._period)
         self._innovation += 0.5 * (active.innovation - self._innovation)
-        if self._period < SHORT:
+        if self._period < self.limits.short:
             self.pause(n_rounds)
             self._period = LONG
-        if n_pulls < SHORT or log.n_runs > items.log.n_runs + MOST_BEHIND:
+        if n_pulls < self.limits.short or log.n_runs > items.log.n_runs + MOST_BEHIND:
             return False
         with limit_blas_threads(batch_updates.SMALL_PRODUCT):
             active.refresh(beta, self._expected_innovation(beta), log.state.item(BEST), items.similarities)
@@ -347,8 +359,8 @@ class ActiveSets:
         return True
 
     def pause(self, n_rounds: int) -> None:
-        """Use no active set for the next `PAUSE` rounds."""
-        self._rests_until = n_rounds + PAUSE
+        """Use no active set for the next rounds."""
+        self._rests_until = n_rounds + self.limits.pause
 
     def _expected_innovation(self, beta: float) -> float:
         return max(self._innovation, 0.02 * beta * beta, 1e-6)

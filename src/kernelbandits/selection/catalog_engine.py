@@ -11,10 +11,10 @@ import numpy as np
 
 from kernelbandits.kernels import Kernel
 from kernelbandits.posterior.observations import Observations
-from kernelbandits.selection import active_set, batch_updates
+from kernelbandits.selection import batch_updates
 from kernelbandits.selection._catalog_loops import BEST, LEADER, UPDATES, loops
 from kernelbandits.selection.actions import Actions
-from kernelbandits.selection.active_set import ActiveSet, ActiveSets
+from kernelbandits.selection.active_set import ActiveSet, ActiveSetLimits, ActiveSets
 from kernelbandits.selection.catalog import Generation
 from kernelbandits.selection.column_log import LISTED_TIES, ColumnLog, Screen, Similarities
 from kernelbandits.selection.selector import Selector
@@ -95,7 +95,7 @@ class CatalogEngine(Selector):
         self._record = self._items.record
         self._version = self._record.version
         self._active_set: ActiveSet | None = None
-        self._active_sets = ActiveSets(self._items)
+        self._active_sets = ActiveSets(self._items, ActiveSetLimits())
         self._n_rounds = 0
         self._is_from_active_set = False
         self._report_size = self.n_items
@@ -230,7 +230,7 @@ class CatalogEngine(Selector):
         counts, sums, n_slots = record.current_totals()
         if n_slots > log.n_slots:
             self._meet()
-        is_large = self.n_items >= active_set.LEAST_ITEMS
+        is_large = self.n_items >= self._active_sets.limits.least_items
         if is_large and self._active_set is None and beta >= 0.0 and self._active_sets.is_due(self._n_rounds):
             self._active_set = self._active_sets.make(beta)
         if self._active_set is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any, Final, NamedTuple
 
@@ -20,18 +21,8 @@ from kernelbandits.types import Indices, Matrix, Points, Prediction, Selection, 
 
 __all__ = ["DeviceEngine"]
 
-MOST_PENDING: Final = 64
-"""Distinct pending points; beyond it, all items are synchronized in one matrix product."""
-
-MOST_ACTIVE: Final = 4096
-"""Items of a new active set. It is chosen again when it has grown to twice as many."""
-
 CHUNK_BYTES: Final = 4e9
-MOST_COLUMNS: Final = 1024
-"""Columns of all items are stored in chunks of at most as many, and of about as many bytes."""
-
-ITEMS_AT_ONCE: Final = 1_000_000
-"""Items whose similarities are computed at once: 512 MB for 64 points."""
+"""Columns of all items are stored in chunks of about as many bytes."""
 
 MOST_TRIES: Final = 8
 """Largest number of active sets tried in a round before all items are scored."""
@@ -128,6 +119,23 @@ class _Block(NamedTuple):
     """L⁻ᵀ: maps covariances with these points to the columns of the block."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """Sizes by which a device engine divides its work."""
+
+    most_pending: int = 64
+    """Distinct pending points; beyond it, all items are synchronized in one matrix product."""
+
+    most_active: int = 4096
+    """Items of a new active set. It is chosen again when it has grown to twice as many."""
+
+    most_columns: int = 1024
+    """Largest number of columns of a chunk."""
+
+    items_at_once: int = 1_000_000
+    """Items whose similarities are computed at once: 512 MB for 64 points."""
+
+
 class DeviceEngine(Selector):
     """Mean and variance of every item of a catalog on a device, synchronized with the observations of a posterior.
 
@@ -143,9 +151,17 @@ class DeviceEngine(Selector):
     Memory on the device is 8·N·m bytes; an observation that does not fit raises `OutOfMemory`.
     """
 
-    def __init__(self, points: Points, kernel: Kernel, regularization: float, device: Device) -> None:
+    def __init__(
+        self,
+        points: Points,
+        kernel: Kernel,
+        regularization: float,
+        device: Device,
+        limits: DeviceLimits | None = None,
+    ) -> None:
         super().__init__()
         self.kernel, self.regularization, self._device = kernel, regularization, device
+        self._limits = DeviceLimits() if limits is None else limits
         self._root = sqrt(regularization)
         self.generation = Generation()
         """Generation of the catalog whose rows these are."""
@@ -219,7 +235,7 @@ class DeviceEngine(Selector):
         before, summed = _padded(self._counts, len(counts)), _padded(self._sums, len(counts))
         fresh = np.setdiff1d(np.flatnonzero(counts > before), self._pending.slots)
         for slot in fresh.tolist():
-            if len(self._pending.slots) == MOST_PENDING:
+            if len(self._pending.slots) == self._limits.most_pending:
                 self._settle(counts, sums)
                 before, summed = _padded(self._counts, len(counts)), _padded(self._sums, len(counts))
             self._add_pending(slot)
@@ -312,8 +328,9 @@ class DeviceEngine(Selector):
         filled = list(self._filled())
         chunk, first = self._room(size)
         residual = device.array(effect.residual)
-        for start in range(0, self.n_items, ITEMS_AT_ONCE):
-            rows = slice(start, min(self.n_items, start + ITEMS_AT_ONCE))
+        step = self._limits.items_at_once
+        for start in range(0, self.n_items, step):
+            rows = slice(start, min(self.n_items, start + step))
             covariances = self._similarity(self._part(rows), points)
             for offset, known in filled:
                 covariances = covariances - known[rows, :] @ columns[:, offset : offset + known.shape[1]].T
@@ -341,7 +358,8 @@ class DeviceEngine(Selector):
         if self._chunks and used[-1] + n_columns <= self._chunks[-1].shape[1]:
             used[-1] += n_columns
             return self._chunks[-1], used[-1] - n_columns
-        width = max(MOST_PENDING, min(MOST_COLUMNS, int(CHUNK_BYTES / 8 / self.n_items)))
+        limits = self._limits
+        width = max(limits.most_pending, min(limits.most_columns, int(CHUNK_BYTES / 8 / self.n_items)))
         self._device.check_room(8.0 * self.n_items * width)
         self._chunks.append(self._device.zeros(self.n_items, width))
         used.append(n_columns)
@@ -391,7 +409,7 @@ class DeviceEngine(Selector):
                 return active.rows, means, variances
             bounds = self._device.numpy(active.other_means + rise * active.other_roots)
             rows = np.union1d(active.rows, np.flatnonzero(bounds >= threshold))
-            if len(rows) <= 2 * MOST_ACTIVE:
+            if len(rows) <= 2 * self._limits.most_active:
                 self._activate(rows)
             elif self._pending.slots:
                 self._settle(self._record.counts, self._record.sums)
@@ -404,7 +422,7 @@ class DeviceEngine(Selector):
         """Items with the highest scores at the last synchronization."""
         xp = self._device.xp
         scores = self._means + beta * _root_of(xp, self._variances)
-        order = xp.argsort(scores, descending=True)[: min(MOST_ACTIVE, self.n_items)]
+        order = xp.argsort(scores, descending=True)[: min(self._limits.most_active, self.n_items)]
         return np.sort(np.asarray(self._device.numpy(order), dtype=np.intp))
 
     def _activate(self, rows: Indices) -> None:

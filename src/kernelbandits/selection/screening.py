@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf, isnan, sqrt
 from typing import Any, Final, NamedTuple
 
@@ -38,7 +39,7 @@ from kernelbandits.selection.similarities import SIMILARITY_ERROR, Similarities,
 from kernelbandits.selection.ties import TieBreaker, lowered, tied_for_best, worst_tied
 from kernelbandits.types import EMPTY, Indices, Matrix, Points, Selection, Vector, new_cost, new_selection
 
-__all__ = ["DualWeights", "PanelTable", "Screening", "bound_terms", "screened", "tied_in_each"]
+__all__ = ["BatchSizes", "DualWeights", "PanelTable", "Screening", "bound_terms", "screened", "tied_in_each"]
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
 
@@ -62,19 +63,6 @@ SCAN_COST: Final = 16
 
 LEAST_SIZE: Final = 8
 """Number of distinct points below which screening makes no difference."""
-
-FIRST: Final = 16
-"""Size of the first batch: the actions with the highest bounds, which contain the incumbents."""
-
-INCUMBENTS: Final = 3
-"""Incumbents that are solved completely before all others: reading the factor again costs more than two of them."""
-
-TEAM_INCUMBENTS: Final = 1
-"""The same if several threads may take part: they solve every incumbent to the end, although the exact score of the
-first one eliminates nearly all others."""
-
-BATCH: Final = 128
-"""Size of a later batch."""
 
 STORED: Final = 16
 """Tied actions whose solution is stored in case they are observed next."""
@@ -162,7 +150,8 @@ class DualWeights:
         D² = bᵀ (L_BB L_BBᵀ − γI) b = H − γ‖b‖².
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, stale: float = STALE) -> None:
+        self._stale = stale
         self.size = 0
         """s: the number of slots that the weights cover."""
         self.weights: Vector = np.zeros(0)
@@ -213,7 +202,7 @@ class DualWeights:
                 loss = 1e-12 + 4.0 * n_new * EPSILON * sqrt(n_new + whitening.trace / regularization)
                 drift = sqrt(max(0.0, innovation - regularization * squared) + loss * innovation)
             bound = min(beta + drift, sqrt(beta * beta + innovation) * (1.0 + 1e-12))
-            self.is_stale = bound > STALE * beta or n_new > OLDEST
+            self.is_stale = bound > self._stale * beta or n_new > OLDEST
             self.mean_drift, self.innovation_bound = drift, bound
             if self.is_stale and not may_be_stale:
                 self.recompute(whitening, panels, regularization, exploration)
@@ -302,6 +291,24 @@ class Solved(NamedTuple):
     """k(x, x)."""
 
 
+@dataclass(frozen=True, slots=True)
+class BatchSizes:
+    """Numbers of actions that are solved together."""
+
+    first: int = 16
+    """Size of the first batch: the actions with the highest bounds, which contain the incumbents."""
+
+    later: int = 128
+    """Size of a later batch."""
+
+    incumbents: int = 3
+    """Incumbents that are solved completely before all others: reading the factor again costs more than two of them."""
+
+    team_incumbents: int = 1
+    """The same if several threads may take part: they solve every incumbent to the end, although the exact score of the
+    first one eliminates nearly all others."""
+
+
 class Screening(Selector):
     """Finds the best of actions that were never seen before, with the same result as exhaustive scoring.
 
@@ -318,6 +325,7 @@ class Screening(Selector):
         self._similarities: dict[bool, Similarities] = {}
         self._weights = DualWeights()
         self._panels = PanelTable()
+        self._sizes = BatchSizes()
 
     def __reduce__(self) -> tuple[type[Screening], tuple[()]]:
         """Copy as a new object: the cached state belongs to one particular factor."""
@@ -349,7 +357,7 @@ class Screening(Selector):
     ) -> dict[int, Solved] | None:
         """All rows that may be the best; None if a bound is not finite."""
         panels, weights, gamma = self._panels.of(whitening.factor), self._weights, posterior.regularization
-        points = actions.points
+        points, sizes = actions.points, self._sizes
         # New weights read the whole factor: where scanning twice costs less, old ones are tried first.
         may_be_stale = SCAN_COST * actions.n_actions <= len(whitening.targets)
         weights.synchronize(whitening, panels, gamma, exploration, may_be_stale=may_be_stale)
@@ -363,11 +371,11 @@ class Screening(Selector):
         while True:
             mean, explained, prior, error = similarities.scan(points, whitening.points, weights.weights, weights.shares)
             terms = tuple(bound_terms(whitening, weights, gamma, error, exploration))
-            upper, highest = np.empty(len(prior)), np.empty(min(FIRST, len(prior)), dtype=np.intp)
+            upper, highest = np.empty(len(prior)), np.empty(min(sizes.first, len(prior)), dtype=np.intp)
             threshold, n_candidates = screening_loops.rank(mean, explained, prior, terms, upper, highest)
             if isnan(threshold):
                 return None
-            if n_candidates <= INCUMBENTS or not weights.is_stale:
+            if n_candidates <= sizes.incumbents or not weights.is_stale:
                 break
             weights.recompute(whitening, panels, gamma, exploration)
         targets, roots, known = whitening.targets, whitening.roots, whitening.points
@@ -391,13 +399,13 @@ class Screening(Selector):
             return threshold
 
         first = highest[:n_candidates]
-        threshold = eliminate(first, TEAM_INCUMBENTS if weights.is_shared else INCUMBENTS, threshold)
-        if n_candidates > FIRST:
+        threshold = eliminate(first, sizes.team_incumbents if weights.is_shared else sizes.incumbents, threshold)
+        if n_candidates > sizes.first:
             upper[first] = -inf
             others = np.flatnonzero(upper >= threshold)
             others = others[np.argsort(-upper[others], kind="stable")]
-            for begin in range(0, len(others), BATCH):
-                part = others[begin : begin + BATCH]
+            for begin in range(0, len(others), sizes.later):
+                part = others[begin : begin + sizes.later]
                 part = part[upper[part] >= threshold]
                 if len(part):
                     threshold = eliminate(part, 0, threshold)

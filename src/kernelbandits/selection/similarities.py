@@ -338,8 +338,8 @@ class FixedPoints:
     compiled, the kernel object is used.
     """
 
-    def __init__(self, kernel: Kernel, points: Points) -> None:
-        self._kernel, self._points = kernel, points
+    def __init__(self, kernel: Kernel, points: Points, *, items_at_once: int = ITEMS_AT_ONCE) -> None:
+        self._kernel, self._points, self._step = kernel, points, items_at_once
         self._count = kernel.kind.count(points)
         self._profile = profile_of(kernel) if isinstance(points, np.ndarray) else None
         self._columns: list[Matrix] = []  # one part of the items each; relative to the first item, in length scales
@@ -362,7 +362,7 @@ class FixedPoints:
 
         def part(first: int, last: int) -> None:
             for place in range(first, last):
-                columns, begin = self._columns[place], place * ITEMS_AT_ONCE
+                columns, begin = self._columns[place], place * self._step
                 n_items = columns.shape[1]
                 for row in range(len(relative)):
                     result = out[row : row + 1, begin : begin + n_items]
@@ -379,9 +379,9 @@ class FixedPoints:
             if largest_norm(whole) > FARTHEST:
                 self._profile = None
                 return None
-            starts = range(0, self._count, ITEMS_AT_ONCE)
-            self._columns = [np.ascontiguousarray(whole[start : start + ITEMS_AT_ONCE].T) for start in starts]
-            self._factors = np.full(min(self._count, ITEMS_AT_ONCE), self._profile.factor)
+            starts = range(0, self._count, self._step)
+            self._columns = [np.ascontiguousarray(whole[start : start + self._step].T) for start in starts]
+            self._factors = np.full(min(self._count, self._step), self._profile.factor)
         relative: Matrix = (points - self._points[0]) / self._profile.scale
         return relative if largest_norm(relative) <= FARTHEST else None
 
@@ -389,6 +389,6 @@ class FixedPoints:
         if not isinstance(self._points, np.ndarray):
             out[:] = self._kernel.gram(points, self._points)
             return
-        for start in range(0, self._count, ITEMS_AT_ONCE):
-            stop = min(self._count, start + ITEMS_AT_ONCE)
+        for start in range(0, self._count, self._step):
+            stop = min(self._count, start + self._step)
             out[:, start:stop] = self._kernel.gram(points, self._points[start:stop])

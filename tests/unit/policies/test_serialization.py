@@ -103,19 +103,23 @@ def test_something_else_is_not_opened(tmp_path):
         kb.load(tmp_path / "picture")
 
 
-def test_a_file_of_a_later_version_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(_files, "VERSION", 7)
-    trained().save(tmp_path / "later")
-    monkeypatch.undo()
+def save_in_version(version, path):
+    """A sound file that names another version of its format."""
+    trained().save(path)
+    body = path.read_bytes()[:-32]
+    body = body[:8] + struct.pack("<I", version) + body[12:]
+    path.write_bytes(body + hashlib.sha256(body).digest())
+
+
+def test_a_file_of_a_later_version_says_so(tmp_path):
+    save_in_version(7, tmp_path / "later")
 
     with pytest.raises(NewerFile, match="format 7; this version of kernelbandits reads up to 3"):
         kb.load(tmp_path / "later")
 
 
-def test_a_file_of_a_format_that_was_never_released_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(_files, "VERSION", 1)
-    trained().save(tmp_path / "earlier")
-    monkeypatch.undo()
+def test_a_file_of_a_format_that_was_never_released_says_so(tmp_path):
+    save_in_version(1, tmp_path / "earlier")
 
     with pytest.raises(ForeignFile, match="format 1, of a development version"):
         kb.load(tmp_path / "earlier")

@@ -4,15 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from kernelbandits.posterior import cholesky
 from kernelbandits.posterior.cholesky import GrowingCholesky
 
 
 @pytest.fixture(params=[4, 7, 256])
-def panel(request, monkeypatch):
+def panel(request):
     """Small panels, so that a small matrix crosses many of them."""
-    monkeypatch.setattr(cholesky, "PANEL", request.param)
-    monkeypatch.setattr(cholesky, "FIRST_CAPACITY", min(2, request.param))
     return request.param
 
 
@@ -21,9 +18,9 @@ def positive_definite(size, rng):
     return factors @ factors.T / size + 0.3 * np.eye(size)
 
 
-def grown(matrix, steps):
+def grown(matrix, steps, panel=256):
     """The factor of a matrix, appended in steps of the given sizes."""
-    factor, done, sizes = GrowingCholesky(), 0, iter(steps)
+    factor, done, sizes = GrowingCholesky(rows_per_panel=panel, first_capacity=2), 0, iter(steps)
     while done < len(matrix):
         size = min(next(sizes, 3), factor.room(), len(matrix) - done)
         rows = slice(done, done + size)
@@ -48,7 +45,7 @@ def assert_factors(factor, matrix):
 def test_growing_gives_the_factor_of_the_whole(panel, steps):
     matrix = positive_definite(23, np.random.default_rng(0))
 
-    factor = grown(matrix, steps)
+    factor = grown(matrix, steps, panel)
 
     assert_factors(factor, matrix)
 
@@ -56,12 +53,12 @@ def test_growing_gives_the_factor_of_the_whole(panel, steps):
 @pytest.mark.parametrize("first", [0, 3, 8])
 def test_many_rows_at_once_are_those_of_one_after_another(panel, first):
     matrix = positive_definite(23, np.random.default_rng(4))
-    factor = grown(matrix[:first, :first], [first])
+    factor = grown(matrix[:first, :first], [first], panel)
 
     factor.append(matrix[:first, first:].copy(), matrix[first:, first:])
 
     assert_factors(factor, matrix)
-    alone = grown(matrix, [1] * 23)
+    alone = grown(matrix, [1] * 23, panel)
     for ours, other in zip(factor.panels, alone.panels, strict=True):
         n_rows = ours.n_rows
         assert n_rows == other.n_rows
@@ -72,7 +69,7 @@ def test_many_rows_at_once_are_those_of_one_after_another(panel, first):
 def test_solves_are_those_of_the_dense_factor(panel):
     rng = np.random.default_rng(1)
     matrix, right = positive_definite(19, rng), rng.normal(size=(19, 4))
-    factor = grown(matrix, [3, 8])
+    factor = grown(matrix, [3, 8], panel)
 
     forward, backward = factor.solve(right.copy()), factor.solve_transposed(right.copy())
 
@@ -85,7 +82,7 @@ def test_solves_are_those_of_the_dense_factor(panel):
 def test_a_solve_goes_on_from_rows_that_are_solved_already(panel, solved):
     rng = np.random.default_rng(2)
     matrix, right = positive_definite(19, rng), rng.normal(size=(19, 2))
-    factor = grown(matrix, [3, 8])
+    factor = grown(matrix, [3, 8], panel)
     whole = factor.solve(right.copy())
 
     continued = factor.solve(np.vstack([whole[:solved], right[solved:]]), solved=solved)
@@ -99,7 +96,7 @@ def test_a_rank_one_change_is_that_of_the_matrix(panel, start, sign):
     rng = np.random.default_rng(start)
     matrix, vector = positive_definite(19, rng), rng.normal(size=19) * 0.1
     vector[:start] = 0.0
-    factor = grown(matrix, [4, 9])
+    factor = grown(matrix, [4, 9], panel)
 
     factor.rank_one(vector, start=start, sign=sign)
 
@@ -118,7 +115,7 @@ def test_a_rank_one_change_that_leaves_no_positive_matrix_is_rejected():
 @pytest.mark.parametrize("row", [0, 3, 4, 8, 18])
 def test_an_isolated_row_has_no_effect_any_more(panel, row):
     matrix = positive_definite(19, np.random.default_rng(row))
-    factor = grown(matrix, [6])
+    factor = grown(matrix, [6], panel)
 
     factor.isolate(row, 0.7)
 
@@ -131,7 +128,7 @@ def test_an_isolated_row_has_no_effect_any_more(panel, row):
 def test_truncating_leaves_the_leading_part(panel, size):
     rng = np.random.default_rng(3)
     matrix = positive_definite(17, rng)
-    factor = grown(matrix, [5])
+    factor = grown(matrix, [5], panel)
 
     factor.truncate(size)
 
@@ -153,7 +150,7 @@ def test_a_matrix_that_is_not_positive_definite_is_rejected_and_nothing_changes(
 
 def test_the_smallest_pivot_is_looked_for_from_a_row_on(panel):
     matrix = np.diag([0.5, 3.0, 2.0, 4.0, 5.0, 1.5, 6.0, 7.0, 8.0])
-    factor = grown(matrix, [2, 3])
+    factor = grown(matrix, [2, 3], panel)
 
     assert factor.smallest_pivot() == pytest.approx(0.5)
     assert factor.smallest_pivot(since=1) == pytest.approx(1.5)
@@ -162,7 +159,10 @@ def test_the_smallest_pivot_is_looked_for_from_a_row_on(panel):
 
 def test_panels_hold_about_half_of_the_square():
     size = 1_500
-    factor = grown(np.eye(size), [256] * 10)
+    factor = GrowingCholesky()
+    while factor.size < size:
+        rows = slice(factor.size, min(size, factor.size + 256))
+        factor.append(np.zeros((factor.size, rows.stop - rows.start)), np.eye(rows.stop - rows.start))
 
     held = sum(panel.left.nbytes + panel.corner.nbytes for panel in factor.panels)
 
@@ -199,7 +199,7 @@ def test_any_sequence_of_changes_keeps_the_factor_true(changes):
 
 def test_the_panels_are_the_rows_of_the_factor(panel):
     matrix = positive_definite(23, np.random.default_rng(7))
-    factor = grown(matrix, [3, 9])
+    factor = grown(matrix, [3, 9], panel)
     lower = np.linalg.cholesky(matrix)
 
     for one in factor.panels:
@@ -211,7 +211,7 @@ def test_the_panels_are_the_rows_of_the_factor(panel):
 def test_a_known_row_is_appended_as_it_is(panel):
     matrix = positive_definite(23, np.random.default_rng(9))
     lower = np.linalg.cholesky(matrix)
-    factor = GrowingCholesky()
+    factor = GrowingCholesky(rows_per_panel=panel, first_capacity=2)
 
     for row in range(23):
         factor.append_solved(lower[row, :row], lower[row, row])

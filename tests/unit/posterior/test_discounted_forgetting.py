@@ -9,8 +9,7 @@ from scipy.sparse import csr_array
 
 from kernelbandits.errors import InvalidReward, KernelBanditError, NotLearnt, NotPositiveSemidefinite
 from kernelbandits.kernels import Gaussian, Linear, Polynomial, Precomputed, Spectrum, as_kernel
-from kernelbandits.posterior import AutoPosterior, ForgettingPosterior, auto
-from kernelbandits.posterior import discounted as module
+from kernelbandits.posterior import AutoPosterior, ForgettingPosterior
 from weighted import Slow, definition, observe_one
 
 ROWS = np.random.default_rng(0).normal(size=(10, 3))
@@ -108,10 +107,9 @@ def test_widths_grow_back_to_the_prior_and_the_mean_to_zero():
 
 
 @pytest.mark.parametrize("world", ["exact", "primal"])
-@pytest.mark.parametrize("regularization", [0.05, 4.0])
-def test_what_is_dropped_changes_no_more_than_the_class_says(monkeypatch, world, regularization):
-    monkeypatch.setattr(module, "LEAST_WEIGHT", 1e-3)  # so that it shows
-    rate, rng = 0.8, np.random.default_rng(2)
+@pytest.mark.parametrize("regularization", [5e-7, 4e-5])  # small, so that it shows
+def test_what_is_dropped_changes_no_more_than_the_class_says(world, regularization):
+    rate, rng = 0.3, np.random.default_rng(2)
     slow = fading(world, rate, regularization)
     rows, rewards = rng.integers(10, size=80), rng.normal(size=80)
 
@@ -123,13 +121,13 @@ def test_what_is_dropped_changes_no_more_than_the_class_says(monkeypatch, world,
     mean, width, _ = definition(kernel, regularization, slow.take(rows), rewards, weights, slow.points)
     prediction = slow.posterior.predict(slow.points)
     largest = kernel.diagonal(slow.points).max()
-    share = 1e-3 / (1.0 - rate) * largest / regularization
-    assert (prediction.width**2 <= width**2 * (1 + share) * (1 + 1e-9)).all()
-    assert (prediction.width**2 >= width**2 * (1 - 1e-9)).all()
+    share = 1e-8 / (1.0 - rate) * largest / regularization
+    assert (prediction.width**2 <= width**2 * (1 + share) * (1 + 1e-7)).all()
+    assert (prediction.width**2 >= width**2 * (1 - 1e-7)).all()
     residual = np.abs(rewards - slow.posterior.predict(slow.take(rows)).mean).max()
     assert (np.abs(prediction.mean - mean) <= share * residual).all()
     if world == "exact":
-        assert np.abs(prediction.mean - mean).max() > 1e-9  # something was dropped, and it shows
+        assert np.abs(prediction.mean - mean).max() > 1e-7  # something was dropped, and it shows
 
 
 def test_it_remembers_what_counts_at_least_a_hundred_millionth():
@@ -142,13 +140,12 @@ def test_it_remembers_what_counts_at_least_a_hundred_millionth():
 
 
 @pytest.mark.parametrize("form", ["exact", "primal", "compressed"])
-def test_every_form_fades_alike(monkeypatch, form):
-    monkeypatch.setattr(auto, "FIRST_MEASUREMENT", 20)
-    kernel, rng = (Linear() if form == "primal" else Gaussian(length_scale=2.0)), np.random.default_rng(4)
-    if form == "exact":
-        monkeypatch.setattr(auto, "LOW_RANK", 0.0)
+def test_every_form_fades_alike(form):
+    kernels = {"exact": Gaussian(length_scale=0.003), "primal": Linear(), "compressed": Gaussian(length_scale=2.0)}
+    rng = np.random.default_rng(4)
     points = rng.uniform(size=(60, 1))
-    posterior = ForgettingPosterior(kernel, regularization=0.5, rate=0.93)
+    posterior = ForgettingPosterior(kernels[form], regularization=0.5, rate=0.93)
+    posterior._inner._next_measurement = 20
     slow = Slow(posterior, points, lambda age: 0.93**age)
 
     for t in range(200):

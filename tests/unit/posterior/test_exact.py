@@ -21,6 +21,7 @@ from kernelbandits.errors import (
 from kernelbandits.kernels import FromCallable, Gaussian, Kernel, Linear, Matern, Precomputed, Spectrum
 from kernelbandits.posterior import ExactPosterior, cholesky, exact
 from kernelbandits.posterior.base import least_regularization
+from kernelbandits.posterior.cholesky import GrowingCholesky
 
 
 def observed(kernel, points, rewards, regularization):
@@ -319,17 +320,20 @@ def test_the_points_kept_are_copies():
     assert_allclose(posterior.support()[0], [[1.0, 2.0]])
 
 
-def test_a_long_prediction_is_the_same_in_blocks(monkeypatch):
+def test_a_long_prediction_is_the_same_in_blocks():
+    """8,000,000 similarities are held in memory at a time."""
     rng = np.random.default_rng(4)
-    posterior = observed(Gaussian(length_scale=0.5), rng.uniform(size=(20, 2)), rng.normal(size=20), 0.1)
-    queries = rng.uniform(size=(101, 2))
-    whole, waiting = posterior.predict(queries), posterior.predict(queries, pending=queries[:4])
+    posterior = observed(Gaussian(length_scale=0.5), rng.uniform(size=(200, 2)), rng.normal(size=200), 0.1)
+    queries = rng.uniform(size=(40_101, 2))
+    halves = np.split(queries, [20_000])
 
-    monkeypatch.setattr("kernelbandits.posterior._chunks.ENTRIES_AT_ONCE", 20 * 10)
+    found, waiting = posterior.predict(queries), posterior.predict(queries, pending=queries[:4])
 
-    assert_allclose(posterior.predict(queries).mean, whole.mean, rtol=1e-12)
-    assert_allclose(posterior.predict(queries).width, whole.width, rtol=1e-12)
-    assert_allclose(posterior.predict(queries, pending=queries[:4]).width, waiting.width, rtol=1e-12)
+    expected = [posterior.predict(half) for half in halves]
+    assert_allclose(found.mean, np.concatenate([half.mean for half in expected]), rtol=1e-10, atol=1e-12)
+    assert_allclose(found.width, np.concatenate([half.width for half in expected]), rtol=1e-10)
+    reduced = [posterior.predict(half, pending=queries[:4]).width for half in halves]
+    assert_allclose(waiting.width, np.concatenate(reduced), rtol=1e-10)
 
 
 class TestExpected:
@@ -431,11 +435,11 @@ def test_a_tiny_count_that_grows_keeps_its_digits(monkeypatch, largest_growth):
 # -- many points at once -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small_panels(monkeypatch):
-    monkeypatch.setattr(cholesky, "PANEL", 4)
-    monkeypatch.setattr(exact, "PANEL", 4)
-    monkeypatch.setattr(exact, "ROWS_AT_ONCE", 12)
+def with_small_panels(kernel, regularization):
+    """A posterior whose factor grows by up to 16 rows at once, in panels of four."""
+    posterior = ExactPosterior(kernel, regularization=regularization)
+    posterior._factor = GrowingCholesky(rows_per_panel=4)
+    return posterior
 
 
 def appended_rows(posterior, monkeypatch):
@@ -450,28 +454,28 @@ def appended_rows(posterior, monkeypatch):
     return sizes
 
 
-def test_many_points_are_factored_in_large_blocks(small_panels, monkeypatch):
-    points = np.random.default_rng(3).normal(size=(30, 2))
-    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=0.1)
+def test_many_points_are_factored_in_large_blocks(monkeypatch):
+    points = np.random.default_rng(3).normal(size=(38, 2))
+    posterior = with_small_panels(Gaussian(length_scale=1.0), 0.1)
     sizes = appended_rows(posterior, monkeypatch)
 
-    posterior.observe(points, np.arange(30.0))
+    posterior.observe(points, np.arange(38.0))
     prediction = posterior.predict(points)
 
-    assert sizes == [12, 12, 6]
+    assert sizes == [16, 16, 6]
     one_by_one = ExactPosterior(Gaussian(length_scale=1.0), regularization=0.1)
-    for point, reward in zip(points, np.arange(30.0), strict=True):
+    for point, reward in zip(points, np.arange(38.0), strict=True):
         one_by_one.observe([point], [reward])
         one_by_one.predict([point])
     assert_allclose(prediction.mean, one_by_one.predict(points).mean, rtol=1e-10)
     assert_allclose(prediction.width, one_by_one.predict(points).width, rtol=1e-10)
 
 
-def test_a_large_block_that_rounding_spoils_is_factored_by_panels_with_the_floor(small_panels, monkeypatch):
+def test_a_large_block_that_rounding_spoils_is_factored_by_panels_with_the_floor(monkeypatch):
     """Pivots of nearly equal points fall below zero by rounding, and are known to be at least γ."""
     points = np.repeat(np.random.default_rng(3).normal(size=(5, 2)), 4, axis=0)
     points += 1e-9 * np.arange(20)[:, None]
-    posterior = ExactPosterior(Gaussian(length_scale=1.0), regularization=0.05)
+    posterior = with_small_panels(Gaussian(length_scale=1.0), 0.05)
     sizes, whole = appended_rows(posterior, monkeypatch), cholesky.cholesky
 
     def spoilt(matrix):
@@ -484,14 +488,14 @@ def test_a_large_block_that_rounding_spoils_is_factored_by_panels_with_the_floor
     posterior.observe(points, np.ones(20))
     posterior.predict(points)
 
-    assert sizes == [12, 4, 4, 4, 4, 4]
+    assert sizes == [16, 4, 4, 4, 4, 4]
     assert posterior.size == 20
 
 
-def test_a_large_block_with_an_indefinite_end_is_rejected_and_nothing_changes(small_panels):
+def test_a_large_block_with_an_indefinite_end_is_rejected_and_nothing_changes():
     table = np.eye(20) + 0.1
     table[18, 19] = table[19, 18] = 5.0
-    posterior = ExactPosterior(Precomputed(table), regularization=0.1)
+    posterior = with_small_panels(Precomputed(table), 0.1)
     posterior.observe(np.arange(3), [1.0, 0.0, 1.0])
     before = posterior.predict(np.arange(5))
 

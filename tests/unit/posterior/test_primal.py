@@ -123,22 +123,23 @@ def test_the_compiled_loop_plays_no_round_that_it_is_not_made_for(exploration, l
 
 
 def test_rounds_are_played_in_parts_of_a_limited_size(monkeypatch):
-    rounds, rewards = np.random.default_rng(1).normal(size=(40, 4, 3)), np.random.default_rng(2).normal(size=(40, 4))
-    kernel, sizes = RandomFourier(Gaussian(length_scale=1.0), n_columns=3, n_frequencies=5), []
-    whole, parts = (PrimalPosterior(kernel, regularization=0.3) for _ in range(2))
-    for posterior in (whole, parts):
-        posterior.observe(rounds[0], rewards[0])
-    expected = whole._play(rounds, rewards, 0.5)
+    """Features of 4,000,000 numbers are held in memory at a time: 80 rounds of 1,000 actions with 50 features."""
+    rng = np.random.default_rng(1)
+    rounds, rewards = rng.normal(size=(120, 1000, 3)), rng.normal(size=(120, 1000))
+    kernel, sizes = RandomFourier(Gaussian(length_scale=1.0), n_columns=3, n_frequencies=25), []
+    posterior, other = (PrimalPosterior(kernel, regularization=0.3) for _ in range(2))
+    for each in (posterior, other):
+        each.observe(rounds[0], rewards[0])
+    halves = [other._play(rounds[half], rewards[half], 0.5) for half in (slice(60), slice(60, 120))]
     compute = Waves.features
     monkeypatch.setattr(Waves, "features", lambda waves, points: sizes.append(len(points)) or compute(waves, points))
-    monkeypatch.setattr("kernelbandits.posterior.primal.PLAYED_NUMBERS", 4 * 10 * 7)
 
-    found = parts._play(rounds, rewards, 0.5)
+    found = posterior._play(rounds, rewards, 0.5)
 
-    assert len(expected[0]) == 40
-    assert max(sizes) == 4 * 7
-    for array, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(array, other, rtol=1e-9)
+    assert len(found[0]) == 120
+    assert max(sizes) == 80 * 1000
+    for array, expected in zip(found, zip(*halves, strict=True), strict=True):
+        np.testing.assert_allclose(array, np.concatenate(expected), rtol=1e-9)
 
 
 @pytest.mark.parametrize("largest", [1e80, 1e160])

@@ -10,7 +10,6 @@ import kernelbandits as kb
 from kernelbandits.errors import NotLearnt
 from kernelbandits.kernels import LabeledLinear, Linear
 from kernelbandits.kernels.pairs import PairRows
-from kernelbandits.policies import linear
 from kernelbandits.posterior import PerActionPosterior, PrimalPosterior
 from kernelbandits.posterior._primal_loops import feature_loops
 
@@ -72,11 +71,10 @@ def test_what_is_kept_can_be_changed_and_what_is_merged_cannot(form):
 
 
 @pytest.mark.parametrize("model", ["shared", "disjoint"])
-def test_memory_of_a_linear_model_stops_growing(model, monkeypatch):
-    monkeypatch.setattr(linear, "KEPT", 500)
+def test_memory_of_a_linear_model_stops_growing(model):
     feature_loops.ensure()  # a compiler at work in the background would be measured, too
     policy = kb.LinUCB(model=model)
-    policy.remember = 500
+    policy.posterior.keep = policy.remember = 500
 
     def play(n_rounds):
         for contexts in RNG.normal(size=(n_rounds, 4, 6)):

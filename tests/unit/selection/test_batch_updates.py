@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelbandits import Catalog, KernelUCB, _threads
+from kernelbandits import Catalog, KernelUCB
 from kernelbandits.errors import NumericalError
 from kernelbandits.kernels import Gaussian
 from kernelbandits.selection import batch_updates, set_threads
@@ -77,12 +77,11 @@ def test_a_log_that_is_rebuilt_has_the_same_estimates():
     assert np.array_equal(scene.log.applied, taken)
 
 
-def test_the_number_of_threads_changes_nothing(monkeypatch):
-    monkeypatch.setattr(_threads, "BYTES_PER_THREAD", 1000)
+def test_the_number_of_threads_changes_nothing():
     loops.ensure()  # that compiling ends in between would change a last digit
     outcomes = []
     for n_threads in (1, 2, 3):
-        set_threads(n_threads)
+        set_threads(n_threads, bytes_per_thread=1000)
         scene = begun()
         scene.pull_many([0, 3, 6, 7], [1.0, 5.0, 2.0, 3.0], [0.1, 0.2, 0.3, 0.4])
         outcomes.append((scene.estimates(), batch_updates.mixed(scene.log, np.ones(scene.log.n_runs), N_ACTIONS)))

@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from kernelbandits.errors import InvalidParameter, MissingExtra, NotSupported, O
 from kernelbandits.kernels import Gaussian, Spectrum
 from kernelbandits.posterior import DevicePosterior
 from kernelbandits.posterior.device import Device
-from kernelbandits.selection import device_engine
+from kernelbandits.selection import device_engine, selectors
+from kernelbandits.selection.device_engine import DeviceEngine, DeviceLimits
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 LIBRARIES = [
@@ -34,10 +36,8 @@ def library(request):
 @pytest.fixture
 def small_sets(monkeypatch):
     """Few pending points, a small active set and narrow chunks, so that a short history needs all of them."""
-    monkeypatch.setattr(device_engine, "MOST_PENDING", 7)
-    monkeypatch.setattr(device_engine, "MOST_ACTIVE", 40)
-    monkeypatch.setattr(device_engine, "MOST_COLUMNS", 16)
-    monkeypatch.setattr(device_engine, "ITEMS_AT_ONCE", 300)
+    limits = DeviceLimits(most_pending=7, most_active=40, most_columns=16, items_at_once=300)
+    monkeypatch.setattr(selectors, "DeviceEngine", partial(DeviceEngine, limits=limits))
 
 
 def policies(kernel, library, **parameters):
@@ -91,7 +91,7 @@ def test_choices_are_those_of_the_processor(regularization, exploration, library
             same_choice(both, catalog, eligible=np.arange(len(catalog)) % 3 == 0)
 
     engines = [engine_of(policy, catalog) for policy in both]
-    assert isinstance(engines[1], device_engine.DeviceEngine)
+    assert isinstance(engines[1], DeviceEngine)
     wanted, found = (engine.estimate() for engine in engines)
     assert_allclose(found.mean, wanted.mean, rtol=1e-7, atol=1e-9)
     assert_allclose(found.width, wanted.width, rtol=1e-7)
@@ -222,9 +222,9 @@ def test_columns_of_an_observed_item_are_read_and_not_solved_for(kernel, library
     items = rng.uniform(size=(300, 3)) if isinstance(kernel, Gaussian) else ["".join(word) for word in WORDS]
     catalog = kb.Catalog(items)
     _, policy = policies(kernel, library, regularization=0.1, exploration=1.0, seed=0)
-    solved, substitution = [], device_engine.DeviceEngine._column_of
+    solved, substitution = [], DeviceEngine._column_of
     monkeypatch.setattr(
-        device_engine.DeviceEngine, "_column_of", lambda own, point: (solved.append(point), substitution(own, point))[1]
+        DeviceEngine, "_column_of", lambda own, point: (solved.append(point), substitution(own, point))[1]
     )
 
     for _ in range(40):

@@ -3,7 +3,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kernelbandits.kernels import Gaussian
-from kernelbandits.posterior import ExactPosterior, cholesky
+from kernelbandits.posterior import ExactPosterior
+from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.selection import screening as module
 from kernelbandits.selection._screening_loops import screening_loops
 from kernelbandits.selection.screening import DualWeights, PanelTable
@@ -13,20 +14,15 @@ screening_loops.ensure()
 EXPLORATION = 0.6
 
 
-@pytest.fixture
-def passes(monkeypatch):
-    monkeypatch.setattr(cholesky, "PANEL", 7)
-    monkeypatch.setattr(cholesky, "FIRST_CAPACITY", 2)
-
-
 class Synchronized:
     """Weights beside their posterior."""
 
-    def __init__(self, rng, regularization=0.5):
+    def __init__(self, rng, regularization=0.5, **options):
         self.rng = rng
         self.posterior = ExactPosterior(Gaussian(length_scale=0.4), regularization=regularization)
+        self.posterior._factor = GrowingCholesky(rows_per_panel=7, first_capacity=2)
         self.observe(20)
-        self.weights, self._table = DualWeights(), PanelTable()
+        self.weights, self._table = DualWeights(**options), PanelTable()
 
     def observe(self, n):
         self.posterior.observe(self.rng.uniform(size=(n, 2)), self.rng.normal(size=n))
@@ -38,7 +34,7 @@ class Synchronized:
         return self.weights
 
 
-def test_fresh_weights_give_the_means(passes):
+def test_fresh_weights_give_the_means():
     own = Synchronized(np.random.default_rng(0))
     own.posterior.observe(own.posterior.record.points[:3].copy(), [1.0, 2.0, 3.0])
     points = own.rng.uniform(size=(30, 2))
@@ -53,9 +49,8 @@ def test_fresh_weights_give_the_means(passes):
 
 
 @pytest.mark.parametrize("n_new", [1, 5, 12])
-def test_old_weights_bound_what_came_after(passes, monkeypatch, n_new):
-    monkeypatch.setattr(module, "STALE", np.inf)
-    own = Synchronized(np.random.default_rng(n_new))
+def test_old_weights_bound_what_came_after(n_new):
+    own = Synchronized(np.random.default_rng(n_new), stale=np.inf)
     posterior, points = own.posterior, own.rng.uniform(size=(500, 2))
     own.synchronize()
     old = posterior.predict(points)
@@ -74,7 +69,7 @@ def test_old_weights_bound_what_came_after(passes, monkeypatch, n_new):
 
 
 @pytest.mark.parametrize("n_new", [5, module.OLDEST + 20])
-def test_stale_weights_are_valid_however_old(passes, n_new):
+def test_stale_weights_are_valid_however_old(n_new):
     own = Synchronized(np.random.default_rng(n_new))
     posterior, points = own.posterior, own.rng.uniform(size=(500, 2))
     own.synchronize()
@@ -91,7 +86,7 @@ def test_stale_weights_are_valid_however_old(passes, n_new):
     assert not (np.abs(new.mean - old.mean) <= 0.02 * weights.mean_drift * deviation).all()
 
 
-def test_stale_weights_are_recomputed_on_request_and_after_other_changes(passes):
+def test_stale_weights_are_recomputed_on_request_and_after_other_changes():
     own = Synchronized(np.random.default_rng(6))
     own.synchronize()
     own.observe(module.OLDEST + 1)
@@ -108,10 +103,9 @@ def test_stale_weights_are_recomputed_on_request_and_after_other_changes(passes)
     assert not own.synchronize(may_be_stale=True).is_stale
 
 
-def test_weights_are_recomputed_when_their_bound_is_loose(passes, monkeypatch):
-    own = Synchronized(np.random.default_rng(1))
+def test_weights_are_recomputed_when_their_bound_is_loose():
+    own = Synchronized(np.random.default_rng(1), stale=1.0)
     own.synchronize()
-    monkeypatch.setattr(module, "STALE", 1.0)
     own.observe(1)
 
     weights = own.synchronize()
@@ -122,9 +116,8 @@ def test_weights_are_recomputed_when_their_bound_is_loose(passes, monkeypatch):
 
 
 @pytest.mark.parametrize("change", ["repeat", "amend", "remove", "many"])
-def test_any_other_change_recomputes_them(passes, monkeypatch, change):
-    monkeypatch.setattr(module, "STALE", np.inf)
-    own = Synchronized(np.random.default_rng(2))
+def test_any_other_change_recomputes_them(change):
+    own = Synchronized(np.random.default_rng(2), stale=np.inf)
     known = own.posterior.record.points[4:5].copy()
     before = own.synchronize().weights
     if change == "repeat":

@@ -4,7 +4,8 @@ from numpy.testing import assert_allclose
 
 from kernelbandits._compile import matrix_at, numba
 from kernelbandits.kernels import Gaussian
-from kernelbandits.posterior import ExactPosterior, cholesky
+from kernelbandits.posterior import ExactPosterior
+from kernelbandits.posterior.cholesky import GrowingCholesky
 from kernelbandits.selection import _screening_loops as loops
 from kernelbandits.selection._screening_loops import BoundTerms, screening_loops
 from kernelbandits.selection.screening import ALONE, DualWeights, PanelTable, bound_terms
@@ -80,8 +81,9 @@ def test_the_threshold_leaves_room_for_ties():
         assert loops.threshold_of(score, terms) == pytest.approx(expected, rel=1e-15)
 
 
-def make_posterior(rng, n_known):
+def make_posterior(rng, n_known, panel):
     posterior = ExactPosterior(Gaussian(length_scale=0.4), regularization=0.3)
+    posterior._factor = GrowingCholesky(rows_per_panel=panel, first_capacity=2)
     posterior.observe(rng.uniform(size=(n_known, 2)), rng.normal(size=n_known), times=rng.integers(1, 4, size=n_known))
     return posterior
 
@@ -89,11 +91,9 @@ def make_posterior(rng, n_known):
 @pytest.mark.parametrize("form", ["compiled", "python"])
 @pytest.mark.parametrize("n_incumbents", [0, 1, 3])
 @pytest.mark.parametrize("panel", [4, 256])
-def test_candidates_that_reach_the_threshold_become_exact(monkeypatch, panel, n_incumbents, form):
-    monkeypatch.setattr(cholesky, "PANEL", panel)
-    monkeypatch.setattr(cholesky, "FIRST_CAPACITY", 2)
+def test_candidates_that_reach_the_threshold_become_exact(panel, n_incumbents, form):
     rng = np.random.default_rng(3)
-    posterior, points = make_posterior(rng, 50), rng.uniform(size=(12, 2))
+    posterior, points = make_posterior(rng, 50, panel), rng.uniform(size=(12, 2))
     exact = posterior.predict(points)
     scores = exact.upper(0.7)
     whitening = posterior.whitening()
@@ -126,11 +126,9 @@ def test_a_matrix_is_found_at_its_address():
         assert form(matrix.ctypes.data, 2, 0).shape == (2, 0)
 
 
-def test_addresses_follow_a_factor_that_grows_and_shrinks(monkeypatch):
-    monkeypatch.setattr(cholesky, "PANEL", 4)
-    monkeypatch.setattr(cholesky, "FIRST_CAPACITY", 2)
+def test_addresses_follow_a_factor_that_grows_and_shrinks():
     rng = np.random.default_rng(4)
-    posterior, table = make_posterior(rng, 3), PanelTable()
+    posterior, table = make_posterior(rng, 3, 4), PanelTable()
     for n_more in (1, 1, 2, 9, 1):
         posterior.observe(rng.uniform(size=(n_more, 2)), rng.normal(size=n_more))
         factor = posterior.whitening().factor

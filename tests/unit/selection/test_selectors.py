@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose
 import kernelbandits as kb
 from interrupts import interrupted, interrupted_everywhere
 from kernelbandits.kernels import Gaussian, Linear
-from kernelbandits.selection import CatalogEngine, active_set, selectors
+from kernelbandits.selection import CatalogEngine, selectors
+from kernelbandits.selection.active_set import ActiveSetLimits, ActiveSets
 from kernelbandits.selection.column_log import ColumnLog
 
 RNG = np.random.default_rng(3)
@@ -336,12 +337,12 @@ def test_without_the_look_at_falling_sums_the_trace_stays(monkeypatch):
         test_a_reward_learned_by_mistake_leaves_no_trace("amended")
 
 
-def test_nor_does_it_where_most_items_are_only_bounded(monkeypatch):
-    """With a active, which takes all rewards in before the others do."""
-    for name, value in {"LEAST_ITEMS": 100, "MANY_ITEMS": 100, "LEAST_ACTIVE": 40}.items():
-        monkeypatch.setattr(active_set, name, value)
+def test_nor_does_it_where_most_items_are_only_bounded():
+    """With an active set, which is updated with all rewards before the other items are."""
     points = np.random.default_rng(5).uniform(size=(300, 2))
     catalog, policy, plain = kb.Catalog(points), made(), made()
+    engine = policy._selectors.engine(catalog, policy.posterior)
+    engine._active_sets = ActiveSets(engine._items, ActiveSetLimits(least_items=100, many_items=100, least_active=40))
     rewards = points.sum(axis=1)
     for _ in range(30):
         decision = policy.choose(catalog)

@@ -6,7 +6,6 @@ from scipy.sparse import csr_array
 import kernelbandits as kb
 from kernelbandits.kernels import Delta, Gaussian, Linear, Matern, PairProduct
 from kernelbandits.posterior import ExactPosterior
-from kernelbandits.selection import similarities as module
 from kernelbandits.selection.similarities import AnyKernel, Distances, SharedContext, similarities_for
 
 SHIFT = np.array([0.0, 1e4, -7.0])
@@ -82,22 +81,22 @@ def test_a_scan_is_as_exact_as_it_says(case, passes):
         assert found.flags.c_contiguous
 
 
-def test_blocks_make_the_whole(monkeypatch):
+def test_blocks_make_the_whole():
+    """30 known points are compared with 8,333 others at a time."""
     rng = np.random.default_rng(1)
     kernel = Linear()
     posterior = ExactPosterior(kernel, regularization=0.4)
     posterior.observe(rows(rng, 30), rng.normal(size=30))
-    points, weights, shares = rows(rng, 50), rng.normal(size=30), rng.uniform(size=30)
-    whole = AnyKernel(kernel).scan(points, posterior.record.points, weights, shares)
-    monkeypatch.setattr(module, "SMALLER_BLOCKS", 40_000)
+    points, weights, shares = rows(rng, 20_000), rng.normal(size=30), rng.uniform(size=30)
+    similarity = kernel.gram(points, posterior.record.points)
     way = AnyKernel(kernel)
 
     parts = way.scan(points, posterior.record.points, weights, shares)
 
-    assert_allclose(parts.mean, whole.mean, rtol=1e-12)
-    assert_allclose(parts.explained, whole.explained, rtol=1e-12)
-    chosen = np.array([49, 1])
-    similarity = kernel.gram(points, posterior.record.points)
+    assert_allclose(parts.mean, similarity @ weights, rtol=1e-9, atol=1e-12)
+    assert_allclose(parts.explained, (similarity**2 * shares).max(axis=1), rtol=1e-8, atol=1e-8)
+    assert way._stored is None  # the whole matrix was never there
+    chosen = np.array([19_999, 1])
     assert_allclose(way.rows(points, posterior.record.points, chosen, np.ones(30)), similarity[chosen], rtol=1e-12)
 
 
@@ -121,21 +120,22 @@ def test_rows_too_far_for_single_precision_are_left_to_the_kernel(distance, pass
     assert_allclose(found, kernel.gram(points[[2, 1]], posterior.record.points), rtol=1e-11, atol=1e-13)
 
 
-def test_threads_change_nothing(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+def test_threads_change_nothing():
     rng = np.random.default_rng(3)
     kernel = Gaussian(length_scale=1.0)
     posterior = ExactPosterior(kernel, regularization=0.4)
     posterior.observe(rows(rng, 300), rng.normal(size=300))
     points, weights, shares = rows(rng, 900), rng.normal(size=300), rng.uniform(size=300)
     way = similarities_for(kernel, posterior.record.points, points)
-    in_threads = way.scan(points, posterior.record.points, weights, shares)
-    monkeypatch.setattr(module, "WORTH_THREADS", 10**12)
+    scans = []
+    for n_threads in (1, 2, 3):
+        kb.set_threads(n_threads, bytes_per_thread=1000)
+        scans.append(way.scan(points, posterior.record.points, weights, shares))
+    kb.set_threads(None)
 
-    alone = way.scan(points, posterior.record.points, weights, shares)
-
-    assert np.array_equal(in_threads.mean, alone.mean)
-    assert np.array_equal(in_threads.explained, alone.explained)
+    for scan in scans[1:]:
+        assert np.array_equal(scan.mean, scans[0].mean)
+        assert np.array_equal(scan.explained, scans[0].explained)
 
 
 def test_rows_are_the_same_with_and_without_the_matrix_of_the_last_scan():

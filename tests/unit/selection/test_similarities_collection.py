@@ -29,10 +29,9 @@ def form(request, monkeypatch):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
-def test_similarities_are_those_of_the_kernel(kernel, form, monkeypatch):
-    monkeypatch.setattr(collection_module, "ITEMS_AT_ONCE", 256)  # several parts
+def test_similarities_are_those_of_the_kernel(kernel, form):
     points = np.vstack([ITEMS[:2], np.random.default_rng(1).normal(size=(2, 5))])
-    collection, out = FixedPoints(kernel, ITEMS), np.zeros((4, 720))
+    collection, out = FixedPoints(kernel, ITEMS, items_at_once=256), np.zeros((4, 720))
 
     collection.write(points, out[:, :700])
 
