@@ -215,12 +215,15 @@ def numba() -> Any:
     before = os.environ.get(NO_COLORS)
     os.environ[NO_COLORS] = "1"  # read during the import
     try:
-        return import_module("numba")
+        found = import_module("numba")
     finally:
         if before is None:
             del os.environ[NO_COLORS]
         else:
             os.environ[NO_COLORS] = before
+    # Otherwise the first compilation would notice the change, and discard what a user has set in `numba.config`.
+    found.config.reload_config()
+    return found
 
 
 def compiled(loop: Callable[..., Any], signature: str, flags: frozenset[str] = frozenset()) -> Callable[..., Any]:

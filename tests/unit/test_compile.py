@@ -102,6 +102,18 @@ def test_messages_of_the_compiler_are_not_colored(first, scheme):
     assert result.split() == [scheme, "False"]
 
 
+def test_settings_of_numba_survive_the_first_compilation(tmp_path):
+    """Numba reads its settings again if an environment variable of its own has changed since the last time."""
+    code = (
+        f"from kernelbandits._compile import numba; found = numba(); found.config.CACHE_DIR = {str(tmp_path)!r};"
+        f"found.njit('int64(int64)')(lambda number: number); print(found.config.CACHE_DIR == {str(tmp_path)!r})"
+    )
+
+    for change, survives in (("", True), ("import os; os.environ['NUMBA_OPT'] = '2';", False)):  # negative control
+        command = [sys.executable, "-c", code.replace("found.njit", f"{change} found.njit", 1)]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == str(survives)
+
+
 # -- files on disk -------------------------------------------------------------------------------------------------
 
 
