@@ -76,7 +76,8 @@ class ILOVETOCONBANDITS(ClassPolicy):
 
     There are N actions and M policies. After t = 1, 2, 4, 8, … learned rounds, weights Q are computed with
 
-        Σ_π Q(π) (2N + b_π) ≤ 2N    and    mean_x 1 / W'(x, π(x)) ≤ 2N + b_π for every π,
+        Σ_π Q(π) (2N + b_π) ≤ 2N,
+        mean_x 1 / W'(x, π(x)) ≤ 2N + b_π for every π,
         W'(x, a) = (1 − N m) Σ_π Q(π) 1[π(x) = a] + m,
         m = min(1 / 2N, uniform_factor · sqrt(ln(16 t² M / δ) / (N t))),    b_π = Reg(π) / (c m),
 
