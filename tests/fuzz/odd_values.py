@@ -130,7 +130,7 @@ NUMBERS = {
     "huge Decimal": Decimal("1e400"),
     "float subclass": Number(0.5),
     "datetime64": np.datetime64("2020-01-01"),
-    "NaT": np.datetime64("NaT"),
+    "NaT": np.datetime64("NaT", "s"),
     "timedelta64": np.timedelta64(3, "D"),
     "date": dt.date(2020, 1, 1),
     "timedelta": dt.timedelta(3),

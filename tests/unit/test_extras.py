@@ -1,8 +1,11 @@
-"""Every extra that a message or a page names is one that the package has."""
+"""Every extra that a message or a page names is one that the package has, and has what it is named for."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
+
+from kernelbandits._optional import DISTRIBUTIONS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -30,6 +33,36 @@ def test_every_extra_that_is_named_exists():
 
 def test_an_extra_that_is_missing_would_be_noticed():
     assert not named_in('pip install "kernelbandits[experiments,docs]"') <= EXTRAS
+
+
+def promised_by(source):
+    """Package and extras of every call of `import_optional` that names its module."""
+    for call in ast.walk(ast.parse(source)):
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "import_optional":
+            extras = [word.value.value for word in call.keywords if word.arg == "extra"] or ["experiments"]
+            if isinstance(call.args[0], ast.Constant):
+                package = call.args[0].value.partition(".")[0]
+                yield DISTRIBUTIONS.get(package, package).lower().replace("_", "-"), extras[0].split(",")
+
+
+def installed_by(extras):
+    extras = (PROJECT["project"]["optional-dependencies"][extra] for extra in extras)
+    return {requirement.partition(">=")[0] for extra in extras for requirement in extra}
+
+
+def test_the_extra_that_a_message_names_installs_the_package():
+    calls = [call for path in (ROOT / "src").rglob("*.py") for call in promised_by(path.read_text(encoding="utf-8"))]
+
+    assert calls
+    for package, extras in calls:
+        assert package in installed_by(extras)
+
+
+def test_an_extra_that_does_not_install_the_package_would_be_noticed():
+    (found,) = promised_by('import_optional("pandas.api", "A frame")')
+
+    assert found == ("pandas", ["experiments"])
+    assert "pandas" not in installed_by(["experiments"])
 
 
 def test_requirements_of_development_are_no_extras():

@@ -31,7 +31,7 @@ def test_ci_runs_every_python_that_the_package_claims():
 
     assert jobs["test"]["strategy"]["matrix"]["python"] == pythons()
     assert {"run": ".ci/run"} in jobs["test"]["steps"]
-    assert {"run": "scripts/test-lowest"} in jobs["lowest"]["steps"]
+    assert {"run": "scripts/test-lowest ${{ matrix.extra }}"} in jobs["lowest"]["steps"]
 
 
 def test_scripts_take_every_python_that_the_package_claims():
@@ -43,17 +43,19 @@ def test_scripts_take_every_python_that_the_package_claims():
     assert f"{lowest} <= sys.version_info[:2] <= {highest}" in read("scripts/environment.sh")
 
 
-def test_the_lowest_versions_are_those_of_the_running_python():
+@pytest.mark.parametrize("extra", ["", "experiments", "adapters", "service"])
+def test_the_lowest_versions_are_those_of_the_running_python(extra):
     if sys.platform == "win32":
         pytest.skip("scripts are for bash")
     listed = subprocess.run(
-        ["bash", "scripts/test-lowest", "--list"],
+        ["bash", "scripts/test-lowest", *extra.split(), "--list"],
         cwd=ROOT, env=os.environ | {"PYTHON": sys.executable}, capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
     versions = dict(line.split("==") for line in listed)
 
     assert len(versions) == len(listed)
-    for requirement in map(Requirement, PROJECT["dependencies"]):
+    bounds = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"].get(extra, [])]
+    for requirement in map(Requirement, bounds):
         if requirement.marker is None or requirement.marker.evaluate():
             assert versions[requirement.name] in requirement.specifier
 

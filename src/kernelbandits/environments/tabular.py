@@ -333,7 +333,8 @@ def _numbers_of_series(series: Any) -> NDArray[Any]:
     numbers = series.to_numpy()
     if numbers.dtype.kind in "biuf" and not series.is_null().any():
         return np.asarray(numbers)
-    return np.array(series.cast(import_optional("narwhals", "A data frame").Float64).to_numpy(), dtype=np.float64)
+    narwhals = import_optional("narwhals", "A data frame", extra="adapters")
+    return np.array(series.cast(narwhals.Float64).to_numpy(), dtype=np.float64)
 
 
 def _plain(entry: Any) -> Any:

@@ -152,7 +152,8 @@ def rounds_bar(label: str, total: int | None = None, *, after: float = 0.0) -> I
     try:
         yield RoundsBar(display, label, total, after=after)
     finally:
-        display.stop()
+        if display.live.is_started:  # `stop` of rich 13 prints an empty line even for a bar that was never shown
+            display.stop()
 
 
 class RoundsBar:

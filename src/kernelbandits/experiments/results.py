@@ -400,7 +400,7 @@ class Results:
 
     def frame(self) -> pd.DataFrame:
         """All rows as a pandas frame."""
-        import_optional("pandas", "This part of experiments")
+        import_optional("pandas", "A frame of results", extra="adapters")
         frame: pd.DataFrame = self.table().to_pandas()
         return frame
 

@@ -83,7 +83,7 @@ def test_a_changed_study_keeps_what_did_not_change(tmp_path, played):
 
     assert {seed for _, seed in played} == {9}
     assert len(results.study["jobs"]) == 6
-    assert set(results.frame()["seed"]) == {8, 9}
+    assert set(results.table()["seed"].to_pylist()) == {8, 9}
     assert len(bytes_of(tmp_path)) == 9
 
 
@@ -96,7 +96,7 @@ def test_a_renamed_policy_is_not_played_again_and_gets_its_name(tmp_path, played
     results = run(small_study(policies={"After": spec}), tmp_path / "a", workers=1)
 
     assert played == []
-    assert set(results.frame()["policy"]) == {"After"}
+    assert set(results.table()["policy"].to_pylist()) == {"After"}
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
 
 

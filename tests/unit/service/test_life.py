@@ -4,6 +4,7 @@ import itertools
 import json
 import random
 import shutil
+from contextlib import contextmanager
 
 import pytest
 
@@ -32,8 +33,11 @@ from services import (
 )
 
 
+@contextmanager
 def problem(code, match=""):
-    return pytest.raises(Problem, match=match, check=lambda error: error.code == code)
+    with pytest.raises(Problem, match=match) as raised:
+        yield raised
+    assert raised.value.code == code
 
 
 def after(learner, clock, seconds):
