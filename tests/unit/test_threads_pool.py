@@ -163,7 +163,7 @@ for place in count(1):
     if not is_interrupted(lambda: pool.submit(int), place):
         break
     done = threading.Event()
-    threading.Thread(target=lambda: pool.submit(done.set), daemon=True).start()
+    threading.Thread(target=lambda: (pool.submit(int).result(), done.set()), daemon=True).start()
     if not done.wait(float(sys.argv[2])):
         print("stuck")
         break
