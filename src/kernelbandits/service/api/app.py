@@ -39,7 +39,7 @@ logger = logging.getLogger("kernelbandits.service")
 
 T = TypeVar("T")
 
-SLOW: Final = 0.01
+SLOW: Final = 0.005
 """Seconds that a turn of the event loop takes when it has too much to do: an answer takes several turns."""
 
 FEWEST: Final = 16
