@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 
@@ -105,3 +106,19 @@ class KillsItsProcess(UniformRandom):
         if self.round_index == 3:
             os._exit(7)
         return super()._pick(actions)
+
+
+@dataclass(frozen=True)
+class LastJobKills:
+    """Two jobs: the second one ends its process, once the first one is known to be finished."""
+
+    file: str
+    n_jobs: int = 2
+    n_rounds: int = 5
+
+    def __call__(self, number, on_round=None):
+        if number:
+            while not Path(self.file).exists():
+                sleep(0.01)
+            os._exit(7)
+        return "done"

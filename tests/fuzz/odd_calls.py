@@ -126,6 +126,7 @@ def argument_calls(n_single: int | None, n_double: int, seed: int) -> Iterator[t
             second in parameters_of(name)
             and second != parameter
             and second not in (*TARGETS[name].functions, *TAKE_FUNCTIONS)
+            and not (second in TARGETS[name].rounds and value in LARGE_COUNTS)
         ):
             yield name, {parameter: odd, second: value}
             n_double -= 1

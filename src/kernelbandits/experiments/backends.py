@@ -262,6 +262,7 @@ def run_processes(work: Work, on_progress: ProgressCallback, *, n_workers: int) 
         for number in suspects:
             yield number, _run_alone(shared, number, on_progress)
             rounds[number] = work.n_rounds
+            on_progress(list(rounds))
         remaining = [number for number in remaining if number not in suspects]
         if finished or suspects:
             n_starts = 0

@@ -7,7 +7,15 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 from kernelbandits.errors import InvalidParameter
-from kernelbandits.experiments.backends import THREAD_VARIABLES, n_workers_for, one_thread_each, worker_pool
+from kernelbandits.experiments.backends import (
+    THREAD_VARIABLES,
+    Failure,
+    n_workers_for,
+    one_thread_each,
+    run_processes,
+    worker_pool,
+)
+from small_studies import LastJobKills
 
 MARKS = []
 
@@ -105,3 +113,15 @@ def is_alive(number):
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return True
+
+
+def test_progress_is_complete_when_the_last_job_kills_its_process(tmp_path):
+    file, reported, outcomes = tmp_path / "first job is finished", [], {}
+
+    for number, outcome in run_processes(LastJobKills(str(file)), reported.append, n_workers=2):
+        outcomes[number] = outcome
+        file.touch()
+
+    assert outcomes[0] == "done"
+    assert isinstance(outcomes[1], Failure)
+    assert list(reported[-1]) == [5, 5]
