@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from math import inf, sqrt
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -18,7 +19,7 @@ from kernelbandits.policies.slates import Ranking
 from kernelbandits.selection import tied_for_best
 from kernelbandits.selection.actions import Actions
 from kernelbandits.types import Parameters, Vector
-from kernelbandits.validation import check_int, check_positive
+from kernelbandits.validation import check_int, check_positive, short_repr
 
 __all__ = [
     "ConstantGapWeight",
@@ -100,7 +101,16 @@ def as_gap_weight(value: float | GapWeight) -> GapWeight:
     """Convert a number to a constant weight."""
     if isinstance(value, type):
         raise InvalidParameter(f"A weight of gaps is a number or a schedule, got the class {value.__name__} itself.")
-    return value if isinstance(value, GapWeight) else ConstantGapWeight(value)
+    if not isinstance(value, GapWeight):
+        return ConstantGapWeight(value)
+    try:
+        signature(value).bind(round_index=1, n_actions=1)
+    except (TypeError, ValueError):  # such as a schedule of the exploration
+        raise InvalidParameter(
+            f"A weight of gaps is a number or a schedule of round_index and n_actions, got {short_repr(value)}. "
+            "GrowingGapWeight(scale=4.0) is the one to try first."
+        ) from None
+    return value
 
 
 def packed_gap_weight(weight: GapWeight) -> Parameters:

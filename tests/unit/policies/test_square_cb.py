@@ -83,6 +83,9 @@ def test_weights_that_are_none_are_rejected():
     for weight in (0.0, -1.0, np.nan, "large"):
         with pytest.raises(InvalidParameter, match="weight of gaps"):
             kb.KernelSquareCB(KERNEL, gap_weight=weight)
+    schedule = kb.theory.Mixture(noise_scale=0.1, norm_bound=1.0, failure_probability=0.1)
+    with pytest.raises(InvalidParameter, match=r"of round_index and n_actions, got Mixture.*GrowingGapWeight\(scale"):
+        kb.KernelSquareCB(KERNEL, gap_weight=schedule)
     with pytest.raises(InvalidParameter, match="class GrowingGapWeight itself"):
         kb.KernelSquareCB(KERNEL, gap_weight=GrowingGapWeight)
     with pytest.raises(InvalidParameter, match="horizon"):
