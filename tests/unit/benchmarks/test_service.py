@@ -68,7 +68,7 @@ def test_the_page_says_what_was_measured():
         },
         "overload": {
             "rate": 1_500.0, "p99_ms": 100.0, "statuses": {200: 5, 503: 2}, "modes": {"fallback": 5}, "unanswered": 0,
-            "recovery_s": 0.1, "memory_growth_mb": 3.0,
+            "lag_ms": 3.0, "recovery_s": 0.1, "memory_growth_mb": 3.0,
         },
         "recovery": {"n_rows": 1_000, "learned_per_second": 2_500.0, "same_record": True, "restart_s": 1.0},
         "ending": {"rate": 100.0, "seconds": 0.5, "exit_status": 0, "n": 190},
