@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -35,6 +36,11 @@ NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs",
 
 SWITCH_SECONDS: Final = 5e-4
 """Time after which a thread that computes lets another one go on; the default of Python, 5 ms, delays every answer."""
+
+NEW_OBJECTS: Final = 50_000
+"""New objects after which the garbage collector runs. By default it is 700, so that hundreds of requests in flight make it
+look at all objects again and again: at five times the capacity, the 99th percentile of all answers was 158 ms instead of
+96."""
 
 FIRST: Final = {
     "policy": {"class": "KernelUCB", "kernel": {"class": "Spectrum", "n": 3}, "exploration": 0.5, "budget": 500},
@@ -110,6 +116,8 @@ def serve(
     from kernelbandits.service.dashboard import routes
 
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS, 20, 10)
     with hold_folder(settings):
         check_address(settings)
         learner = open_learner(settings, fatal=_end, **({} if at is None else {"at": at}))
