@@ -38,9 +38,9 @@ SWITCH_SECONDS: Final = 5e-4
 """Time after which a thread that computes lets another one go on; the default of Python, 5 ms, delays every answer."""
 
 NEW_OBJECTS: Final = 50_000
-"""New objects after which the garbage collector runs. By default it is 700, so that hundreds of requests in flight make it
-look at all objects again and again: at five times the capacity, the 99th percentile of all answers was 158 ms instead of
-96."""
+"""New objects after which the garbage collector runs. By default it is 700, so that with hundreds of requests in flight
+it looks at all objects again and again: at five times the capacity, the 99th percentile of all answers was 158 ms
+instead of 96."""
 
 FIRST: Final = {
     "policy": {"class": "KernelUCB", "kernel": {"class": "Spectrum", "n": 3}, "exploration": 0.5, "budget": 500},
